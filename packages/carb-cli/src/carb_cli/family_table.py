@@ -10,7 +10,7 @@ from carb_cli.review.regions import region_name, region_of
 from carb_data import BonSet, Dataset, cultures
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class FamilyTable:
     """A family's places and answers. The right answers of a complete family are the diagonal."""
 

@@ -54,7 +54,7 @@ class Skip(Frozen):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Source:
     """An adapter from one public data set, or from one kind of file, to sets."""
 

@@ -34,7 +34,7 @@ class UnknownNameError(CarbError, KeyError):
         return str(self.args[0])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Problem:
     """One defect of one line of a file."""
 

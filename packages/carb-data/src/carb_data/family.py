@@ -131,7 +131,7 @@ class Family(Frozen):
         return self
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Bank:
     """All facts and families of a folder, in file order; ids may still be repeated."""
 

@@ -34,7 +34,7 @@ class TieError(Exception):
     """A record says that no answer is better."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Given:
     """The question of a record, and its answers."""
 

@@ -34,7 +34,7 @@ _NUMBER = re.compile(r"(\d{1,3})(?:\.0+)?")
 """A number as a table writes it; pandas makes 1.0 of 1 where another row is empty."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Options:
     """The options of a row: their texts, and the names of their columns or of their entries, with
     ``|`` between several names of one."""
@@ -51,7 +51,7 @@ class Options:
         return None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class System:
     """How the keys of a table count: the number of the first option, and the alphabet."""
 

@@ -242,7 +242,7 @@ class Registry:
                 parent = self._known[parent].parent
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Country:
     """A country by its ISO 3166-1 codes and its English name."""
 

@@ -32,7 +32,7 @@ _DATE_NAMES = {
 _DATE_PARTS = re.compile(r"[md]{3,}|y{4}|y{2}|m{1,2}|d{1,2}|h{1,2}|s{1,2}|[-/:., ]|\"[^\"]*\"|\\.")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Unreadable:
     """A cell whose shown text is not known: why, with the cell's name."""
 
@@ -42,7 +42,7 @@ class Unreadable:
 Rows = dict[int, list[str | Unreadable]]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Sheet:
     """A sheet: its name, and number and cells of each row that holds something."""
 

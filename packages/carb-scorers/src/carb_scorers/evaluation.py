@@ -40,7 +40,7 @@ _MESSAGE = 2000
 """Characters of a foreign error message that are kept."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Progress:
     """How far one scorer has come."""
 

@@ -81,9 +81,9 @@ class FactSearch:
         text = "\n".join([HEADING, *(f"- {fact.statement}" for fact in facts)])
         prompt = request.prompt
         if isinstance(prompt, str):
-            return request.model_copy(update={"prompt": f"{text}\n\n{prompt}"})
-        last = prompt[-1].model_copy(update={"content": f"{text}\n\n{prompt[-1].content}"})
-        return request.model_copy(update={"prompt": (*prompt[:-1], last)})
+            return request.changed(prompt=f"{text}\n\n{prompt}")
+        last = prompt[-1].changed(content=f"{text}\n\n{prompt[-1].content}")
+        return request.changed(prompt=(*prompt[:-1], last))
 
     @property
     def digest(self) -> str:
@@ -116,9 +116,7 @@ class OpenBookScorer:
         self._search = search
         # the facts are those of the set's place, and name it
         added = {"facts": bank, "facts_sha256": search.digest, "tell": "culture"}
-        self.spec = scorer.spec.model_copy(
-            update={"parameters": {**scorer.spec.parameters, **added}}
-        )
+        self.spec = scorer.spec.changed(parameters={**scorer.spec.parameters, **added})
 
     async def score(self, requests: Sequence[ScoreRequest]) -> Sequence[ScoreResult]:
         """See ``Scorer``."""

@@ -69,7 +69,7 @@ Opener = Callable[[str, str, Options], Scorer]
 package registers one; where it is a ``Kind``, it plans its scorers' requests, too."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Planned:
     """How a scorer would ask, known without opening it."""
 
@@ -84,7 +84,7 @@ def _asks_in_the_items_language(spec: ScorerSpec) -> bool:
     return spec.parameters.get("prompt_language") == "item"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Kind:
     """A kind of scorer: calling it opens one."""
 
@@ -261,7 +261,7 @@ async def using(given: Scorer | str) -> AsyncIterator[Scorer]:
 def identity(spec: ScorerSpec) -> ScorerSpec:
     """The identity of a scorer: its spec without the parameters that do not matter to scores."""
     kept = {key: value for key, value in spec.parameters.items() if key not in OPERATIONAL}
-    return spec.model_copy(update={"parameters": kept, "in_flight": None})
+    return spec.changed(parameters=kept, in_flight=None)
 
 
 def needs(spec: ScorerSpec) -> tuple[str, ...]:

@@ -46,13 +46,9 @@ def _example_set(number: int, texts: Sequence[str], perturbed: bool) -> BonSet:
     ]
     changed = []
     for one, text in zip(responses, texts[4:6] if perturbed else (), strict=False):
-        update = {
-            "id": f"{one.id}-RP",
-            "text": text,
-            "perturbation": Perturbation.RP,
-            "original": one.id,
-        }
-        changed.append(one.model_copy(update=update))
+        changed.append(
+            one.changed(id=f"{one.id}-RP", text=text, perturbation=Perturbation.RP, original=one.id)
+        )
     return BonSet(
         id=f"set-{number}",
         culture="english",
@@ -111,12 +107,11 @@ async def check_scorer(
     _compare(together, alone, tolerance, "the other requests in the batch")
     renamed = []
     for request in requests:
-        name = {"request_id": f"renamed-{request.request_id}"}
-        renamed.append(request.model_copy(update=name))
+        renamed.append(request.changed(request_id=f"renamed-{request.request_id}"))
     _compare(together, list(await scorer.score(renamed)), tolerance, "the item's id")
     assert await scorer.score([]) == [], "no requests must give no results"
     if not scorer.spec.comparative:
-        turned = [r.model_copy(update={"candidates": r.candidates[::-1]}) for r in requests]
+        turned = [r.changed(candidates=r.candidates[::-1]) for r in requests]
         _compare(together, list(await scorer.score(turned)), tolerance, "the order of candidates")
     return together
 

@@ -79,7 +79,7 @@ class Text:
         return self.response.strip("\r\n")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Scored:
     """A score, or why there is none."""
 
@@ -288,7 +288,7 @@ def _content(content: object) -> str:
     return "".join(str(part.get("text", "")) for part in parts)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Pick:
     """The picked response."""
 

@@ -287,7 +287,7 @@ def _over_items(values: Sequence[tuple[str, float | None]]) -> Interval:
     means = item_means(known)
     are_shares = all(0 <= value <= 1 for value in means)
     interval = mean_interval(means, bounded=are_shares)
-    return interval.model_copy(update={"n": len(means)})
+    return interval.changed(n=len(means))
 
 
 def item_means(values: Sequence[tuple[str, float]]) -> list[float]:

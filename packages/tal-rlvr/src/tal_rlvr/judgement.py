@@ -137,7 +137,7 @@ def parse_judgement(
     verdict = read_verdict(text)
     if verdict is None:
         return parsed
-    return parsed.model_copy(update={"verdict": verdict})
+    return parsed.changed(verdict=verdict)
 
 
 def read_verdict(text: str) -> Verdict | None:

@@ -348,7 +348,7 @@ def check_adapters(config: TrainConfig) -> None:
     if not isinstance(modules, str):  # peft refuses a list where it knows none of its names
         alone = [(name,) for name in modules] or [()]
     for each in alone:
-        adapters = lora(config.lora.model_copy(update={"target_modules": each}))
+        adapters = lora(config.lora.changed(target_modules=each))
         try:
             LoraModel(_without_weights(config), adapters, "default")
         except ValueError as error:
@@ -488,7 +488,7 @@ def save_whole(trainer: Any, base: str, folder: Path, config: TrainConfig) -> No
         from peft import PeftModel
 
         # in bfloat16 a merge would round most of a small change away
-        whole = load_weights(base, config.model_copy(update={"dtype": "float32"}))
+        whole = load_weights(base, config.changed(dtype="float32"))
         PeftModel.from_pretrained(whole, str(folder / ADAPTER)).merge_and_unload().save_pretrained(
             folder
         )

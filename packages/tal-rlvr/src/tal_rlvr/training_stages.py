@@ -130,7 +130,7 @@ class TrainingRun:
                 "max_new_tokens": 8,
                 "grpo": grpo,
             }
-            small = TrainingRun(self.config.model_copy(update=changes))
+            small = TrainingRun(self.config.changed(**changes))
             try:
                 small.reinforce(folder, Parts([pair] * MANY, [], [pair]))
             except Exception as error:  # a library's, of any type; it stays as the cause

@@ -15,7 +15,7 @@ from tal_rlvr.masking import mask_verdict
 _TAIL = 16
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class VerdictTokens:
     """The ids around a verdict."""
 

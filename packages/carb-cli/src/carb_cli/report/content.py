@@ -51,7 +51,7 @@ from carb_metrics.surface import overlap_scores
 from carb_scorers import RunRecord, ScorerRecord, read_presentations, told_culture
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Runs:
     """Several runs on the same data set as one."""
 

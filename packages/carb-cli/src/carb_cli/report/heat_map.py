@@ -15,7 +15,7 @@ from carb_cli.report.tables import marked_labels
 from carb_metrics.ties import higher
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class HeatMap:
     """A complete family under one scorer."""
 

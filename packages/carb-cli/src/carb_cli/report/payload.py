@@ -44,7 +44,7 @@ LEVEL = 6
 WON, LOST, TIED, FAILED = "w", "l", "t", "e"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Payload:
     """The data of a page, and how much of the sets is in it."""
 

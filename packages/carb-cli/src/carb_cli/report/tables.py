@@ -16,7 +16,7 @@ from carb_data import cultures
 from carb_metrics import Interval, adjust
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Shown:
     """One cell."""
 
@@ -38,7 +38,7 @@ class Shown:
         return self.text
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Table:
     """A table whose first column names the row."""
 
@@ -75,7 +75,7 @@ class Table:
             sentences(self.note)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Section:
     """One section; ``name`` is its word after ``--only`` and its anchor."""
 

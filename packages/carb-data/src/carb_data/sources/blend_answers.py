@@ -58,7 +58,7 @@ def is_number_or_date(text: str) -> bool:
     return first_word is not None and first_word[0] in _vocabulary().numbers_and_dates
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Meaning:
     """Meanings of the variants of one answer."""
 

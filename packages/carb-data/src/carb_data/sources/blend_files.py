@@ -132,7 +132,7 @@ def read_topics(folder: Path, place: str) -> dict[str, str]:
         ) from None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Top:
     """The answer of a place to a question, when its people agree on one."""
 

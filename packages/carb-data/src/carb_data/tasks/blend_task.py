@@ -59,7 +59,7 @@ class BlendTaskOptions(Frozen):
     """Ask only this many, spread evenly over the places."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Voted:
     """One answer that people gave."""
 

@@ -116,7 +116,7 @@ def read_construct_config(path: Path) -> ConstructConfig:
             is given.
     """
     config = read_file(ConstructConfig, path, "construction config")
-    return config.model_copy(update={"references": path.parent / config.references})
+    return config.changed(references=path.parent / config.references)
 
 
 def construct(

@@ -46,7 +46,7 @@ ATTEMPTS = 4
 """How often a text is written before it is given up."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Job:
     item: BonSet
     kind: Perturbation
@@ -146,7 +146,7 @@ async def _make(job: _Job, writers: Writers, *, model: str, seed: int) -> tuple[
 def _with(item: BonSet, versions: Sequence[Response]) -> BonSet:
     if not versions:
         return item
-    return item.model_copy(update={"perturbed": (*item.perturbed, *versions)})
+    return item.changed(perturbed=(*item.perturbed, *versions))
 
 
 def _jobs(

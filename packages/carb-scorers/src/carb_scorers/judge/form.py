@@ -85,7 +85,7 @@ class Wording(Frozen):
 def _with_tie_of_mt_bench(wording: Wording | None) -> Wording | None:
     if wording is None or wording.tie or "[[C]]" not in f"{wording.system}{wording.user}":
         return wording
-    return wording.model_copy(update={"tie": ("C",)})
+    return wording.changed(tie=("C",))
 
 
 IN_BRACKETS = Wording(user="")

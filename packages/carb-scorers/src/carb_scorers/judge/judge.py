@@ -97,7 +97,7 @@ def default_form(given: Mapping[str, object]) -> str:
     return "plain"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Form:
     """A way of judging."""
 
@@ -291,7 +291,7 @@ def _open_judge(name: str, target: str, options: Options) -> Scorer:
     compares = read.mode != "pointwise"
     spec = spec_of(name, "judge", target, model, read, comparative=compares, prompt_sha256=hashed)
     if writes and model.in_flight == 1:
-        spec = spec.model_copy(update={"in_flight": None})
+        spec = spec.changed(in_flight=None)
     return JudgeScorer(spec, model, form_of(read))
 
 

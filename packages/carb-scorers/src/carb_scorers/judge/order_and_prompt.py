@@ -67,7 +67,7 @@ def shown_orders(ids: Sequence[str], mode: Mode, orders: Orders) -> list[tuple[s
     return listed
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Asker:
     """Writes prompts.
 

@@ -34,7 +34,7 @@ class RewardOptions(HFOptions):
     """The name or number of the output that is the score, for a head with several outputs."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Adapter:
     """How to get scores out of an architecture."""
 

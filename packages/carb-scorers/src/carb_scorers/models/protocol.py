@@ -55,7 +55,7 @@ Prompts = Sequence[Prompt]
 Texts = Sequence[str]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Watch:
     """A point in a model's text whose probabilities of some words are wanted."""
 
@@ -65,7 +65,7 @@ class Watch:
     """Each is one token, behind a space: ``A`` and ``B``."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Writing:
     """How answers are written."""
 

@@ -415,7 +415,7 @@ class ServerRewardModel(ServerModel):
         root = options.url.rstrip("/").removesuffix("/v1")  # a path may stand beside it
         super().__init__(
             model,
-            options.model_copy(update={"url": root}),
+            options.changed(url=root),
             clock,
             templated=self._api == "classify",
         )

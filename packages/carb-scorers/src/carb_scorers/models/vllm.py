@@ -256,7 +256,7 @@ class VLLMLanguageModel(TokenLanguageModel):
 
         def finish(outputs: Sequence[tuple[Row, Any]], usage: Usage) -> Generation:
             (best,) = outputs[0][1].outputs
-            usage = usage.model_copy(update={"output_tokens": len(best.token_ids)})
+            usage = usage.changed(output_tokens=len(best.token_ids))
 
             def values_at(index: int) -> list[float]:
                 return [best.logprobs[index][token].logprob for token in watched]
