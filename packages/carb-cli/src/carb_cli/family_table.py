@@ -36,8 +36,7 @@ def is_complete(sets: Sequence[BonSet]) -> bool:
     """Whether the sets show the same answers, each right under one place."""
     right = {item.chosen.text for item in sets}
     for item in sets:
-        shown = {answer.text for answer in item.responses}
-        if shown != right:
+        if set(item.texts) != right:
             return False
     return len(right) == len(sets)
 
@@ -55,7 +54,7 @@ def table_of(name: str, sets: Iterable[BonSet]) -> FamilyTable:
     """The table of one family."""
     sets = tuple(sets)
     right = [item.chosen.text for item in sets]
-    shown = [answer.text for item in sets for answer in item.responses]
+    shown = [text for item in sets for text in item.texts]
     answers = tuple(dict.fromkeys([*right, *shown]))
     return FamilyTable(
         family=name,

@@ -111,5 +111,5 @@ def _characters(sets: Sequence[BonSet]) -> int:
     count = 0
     for item in sets:
         count += len(item.prompt_text)
-        count += sum(len(answer.text) for answer in item.responses)
+        count += sum(map(len, item.texts))
     return count

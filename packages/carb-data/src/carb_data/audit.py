@@ -176,8 +176,7 @@ def _surface_attacks(items: Sequence[BonSet]) -> dict[str, Values]:
     most: defaultdict[str, Values] = defaultdict(dict)
     least: defaultdict[str, Values] = defaultdict(dict)
     for item in items:
-        texts = tuple(response.text for response in item.responses)
-        features = surface_features(item) | form_features(texts, known)
+        features = surface_features(item) | form_features(item.texts, known)
         for name, row in features.items():
             opposite = [-value for value in row]
             most[f"most {name}"][item.id] = row

@@ -253,7 +253,7 @@ def incomplete_families(items: Iterable[BonSet]) -> Iterator[Finding]:
         if item.family is not None:
             families.setdefault(item.family, []).append(item)
     for name, sets in families.items():
-        shown = [{response.text for response in item.responses} for item in sets]
+        shown = [set(item.texts) for item in sets]
         right = {item.chosen.text for item in sets}
         never = set.union(*shown) - right
         if never:

@@ -511,6 +511,11 @@ class BonSet(Frozen):
         return (*self.responses, *self.perturbed)
 
     @property
+    def texts(self) -> tuple[str, ...]:
+        """The texts of the responses, without perturbed ones."""
+        return tuple(response.text for response in self.responses)
+
+    @property
     def chosen(self) -> Response:
         """The culturally right response."""
         return next(r for r in self.responses if r.role is Role.CHOSEN)

@@ -9,6 +9,7 @@ from hashlib import blake2b
 from itertools import chain, pairwise, product
 
 import polars as pl
+from polars import col
 
 from carb_data.joined import Joined
 from carb_data.models import BonSet, cited
@@ -131,12 +132,12 @@ def _held(units: Sequence[Sequence[BonSet]]) -> list[tuple[int, int]]:
     one unit alone, so few units share enough with others to be held; only these are paired. N-grams
     of the same units (``owners``, a hash of their numbers) are counted together.
     """
-    size = pl.col("size")
-    count = pl.col("count")
-    telling = pl.col("width") <= COMMON
+    size = col("size")
+    count = col("count")
+    telling = col("width") <= COMMON
     enough = THRESHOLD * size
-    smaller = size <= pl.col("size_b")
-    distinct = pl.col("unit") != pl.col("unit_b")
+    smaller = size <= col("size_b")
+    distinct = col("unit") != col("unit_b")
     grams = [_grams(of_unit) for of_unit in units]
     counts = [*map(len, grams)]
     sizes = pl.DataFrame({"unit": range(len(units)), "size": counts})
@@ -147,13 +148,13 @@ def _held(units: Sequence[Sequence[BonSet]]) -> list[tuple[int, int]]:
         boilerplate=(~telling).sum(),
     )
     sizes = sizes.join(of_units, on="unit")
-    sizes = sizes.with_columns(size - pl.col("boilerplate"))
+    sizes = sizes.with_columns(size - col("boilerplate"))
     sizes = sizes.filter(size >= LEAST)
-    within = sizes.filter(pl.col("shared") >= enough)
+    within = sizes.filter(col("shared") >= enough)
     evidence = several.filter(telling)
     of_held = evidence.join(within, on="unit", how="semi")
     common = evidence.join(of_held, on="gram", how="semi")
-    owners = pl.col("unit").hash().sum()
+    owners = col("unit").hash().sum()
     common = common.with_columns(owners=owners.over("gram"))
     known = common.group_by("unit", "owners").agg(count=pl.len())
     held = known.join(within, on="unit")
@@ -174,13 +175,13 @@ def _shared_grams(sizes: pl.DataFrame, grams: Iterable[set[int]]) -> pl.DataFram
         sizes: ``unit``, its number, and ``size``, the number of its n-grams.
         grams: those of each unit.
     """
-    filled = sizes.filter(pl.col("size") > 0)
-    repeats = pl.col("unit").repeat_by("size")
+    filled = sizes.filter(col("size") > 0)
+    repeats = col("unit").repeat_by("size")
     numbers = filled.select(repeats.explode())
     every = [*chain.from_iterable(grams)]
     hashes = pl.Series(every, dtype=pl.Int64)
     rows = numbers.with_columns(gram=hashes)
-    several = rows.filter(pl.col("gram").is_duplicated())  # few
+    several = rows.filter(col("gram").is_duplicated())  # few
     return several.with_columns(width=pl.len().over("gram"))
 
 
@@ -188,9 +189,7 @@ def _grams(items: Sequence[BonSet]) -> set[int]:
     """Hashes of the n-grams of all texts of some sets; a text too short for one is one itself."""
     texts = set()
     for item in items:
-        texts.add(item.prompt_text)
-        for response in item.responses:
-            texts.add(response.text)
+        texts.update((item.prompt_text, *item.texts))
     grams: set[int] = set()
     for text in map(normalise, texts):
         if text:

@@ -48,7 +48,7 @@ def surface_features(item: BonSet) -> dict[str, Values]:
     Args:
         item: a set; its perturbed answers are left out.
     """
-    texts = tuple(response.text for response in item.responses)
+    texts = item.texts
     known = item.culture in cultures
     languages = [response.language for response in item.responses]
     same = [same_language(language, item.language) for language in languages]

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 import polars as pl
+from polars import col
 
 from carb_data.dataset import Dataset
 from carb_data.errors import CarbError
 from carb_data.journal import write_whole
+from carb_data.models import BonSet, Response
 from carb_data.registry import is_mirror
 
 __all__ = ["COLUMNS", "OPTIONAL"]
@@ -112,22 +114,16 @@ class ScoreTable:
         cls, scorer: str, dataset: Dataset, scores: Mapping[tuple[str, str], float | None]
     ) -> ScoreTable:
         """One scorer's scores by the ids of set and response; null where there is none."""
-        rows = []
-        for item in dataset:
-            for response in item.responses:
-                row = (
-                    scorer,
-                    item.id,
-                    response.id,
-                    response.role.value,
-                    item.culture,
-                    item.domain.value,
-                    response.language,
-                    None,
-                    None,
-                    scores.get((item.id, response.id)),
-                )
-                rows.append(row)
+        rows = (
+            row_of(scorer, item, response, scores.get((item.id, response.id)))
+            for item in dataset
+            for response in item.responses
+        )
+        return cls.from_rows(rows)
+
+    @classmethod
+    def from_rows(cls, rows: Iterable[Sequence[object]]) -> ScoreTable:
+        """A table of rows with the values of ``COLUMNS``."""
         return cls(pl.DataFrame(rows, schema=COLUMNS, orient="row"))
 
     def with_items(self, dataset: Dataset) -> ScoreTable:
@@ -160,7 +156,7 @@ class ScoreTable:
         ]
         items = pl.DataFrame(rows, schema={"item_id": pl.String, **OPTIONAL}, orient="row")
         frame = self.frame.drop(*OPTIONAL, strict=False)
-        ids = pl.col("item_id").cast(pl.String)
+        ids = col("item_id").cast(pl.String)
         frame = frame.with_columns(ids)
         _refuse_lost(frame, expected)
         joined = frame.join(items, on="item_id", how="left", maintain_order="left")
@@ -181,6 +177,24 @@ class ScoreTable:
     def _repr_html_(self) -> str:
         """The rows as a notebook shows them."""
         return self.frame._repr_html_()
+
+
+def row_of(
+    scorer: str, item: BonSet, response: Response, score: float | None
+) -> tuple[object, ...]:
+    """The values of ``COLUMNS`` for one response of a set."""
+    return (
+        scorer,
+        item.id,
+        response.id,
+        str(response.role),
+        item.culture,
+        str(item.domain),
+        response.language,
+        response.perturbation and str(response.perturbation),
+        response.original,
+        score,
+    )
 
 
 def _kind_defect(frame: object) -> str | None:
@@ -216,7 +230,7 @@ def _typed(frame: pl.DataFrame) -> pl.DataFrame:
     empty = [name for name in names if frame.schema[name] == pl.Null]
     ordered = frame.select(names)
     for name in ("score", *empty):
-        cast = pl.col(name).cast(_KINDS[name])
+        cast = col(name).cast(_KINDS[name])
         ordered = ordered.with_columns(cast)
     return ordered
 
@@ -225,7 +239,7 @@ def _content_defect(frame: pl.DataFrame) -> str | None:
     required = [name for name in frame.columns if name not in _NULLABLE]
     if nulls := [name for name in required if frame[name].null_count()]:
         return f"empty values in {nulls}; only {sorted(_NULLABLE)} may be null"
-    broken = frame.filter(~pl.col("score").is_finite())
+    broken = frame.filter(~col("score").is_finite())
     names = broken.select("scorer", "item_id", "response_id")
     for scorer, item, response in names.iter_rows():
         return (
@@ -243,10 +257,10 @@ def _refuse_repeated(frame: pl.DataFrame) -> None:
     hashes = frame.select(keys).hash_rows()
     if hashes.n_unique() == frame.height:
         return
-    as_text = pl.col(keys).cast(pl.String)
+    as_text = col(keys).cast(pl.String)
     rows = frame.select(as_text).with_row_index("row")
     numbers = rows.group_by(keys, maintain_order=True).agg("row")
-    times = pl.col("row").list.len()
+    times = col("row").list.len()
     twice = numbers.filter(times > 1)
     if twice.height:
         first = twice.row(0, named=True)
@@ -267,22 +281,22 @@ def _refuse_lost(frame: pl.DataFrame, expected: pl.DataFrame | None = None) -> N
     """
     plain = frame
     if frame["perturbation"].count():
-        plain = frame.filter(pl.col("perturbation").is_null())
+        plain = frame.filter(col("perturbation").is_null())
     if expected is None:
         pairs = plain.select("item_id", "response_id")
         expected = pairs.unique()
     sizes = expected.group_by("item_id").len("size")
     counts = plain.group_by("scorer", "item_id").len("n")
     sized = counts.join(sizes, on="item_id")
-    is_short = pl.col("n") < pl.col("size")
+    is_short = col("n") < col("size")
     few = sized.filter(is_short)
     if few.is_empty():
         return
     few = few.select("item_id", "scorer")
     item, scorer = few.sort("item_id", "scorer").row(0)
-    of_item = pl.col("item_id") == item
+    of_item = col("item_id") == item
     wanted = expected.filter(of_item)
-    rows = plain.filter(of_item, pl.col("scorer") == scorer)
+    rows = plain.filter(of_item, col("scorer") == scorer)
     lost = {*wanted["response_id"]}.difference(rows["response_id"])
     names = ", ".join(f"'{name}'" for name in sorted(lost))
     raise CarbError(

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import polars as pl
+from polars import col
 from pydantic_core import from_json
 
 from carb_data.errors import CarbError, Problem
@@ -306,7 +307,7 @@ def parquet_rows(file: Path | BinaryIO) -> Contents:
     try:
         frame = pl.scan_parquet(file)
         height = frame.select(pl.len()).collect()
-        as_written = pl.col(pl.Float32).cast(pl.String)  # 0.1 is no 0.10000000149
+        as_written = col(pl.Float32).cast(pl.String)  # 0.1 is no 0.10000000149
         for start in range(0, height.item(), _PARQUET_SLICE):
             part = frame.slice(start, _PARQUET_SLICE)
             rows = part.with_columns(as_written).collect()

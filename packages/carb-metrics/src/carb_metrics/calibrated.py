@@ -6,6 +6,7 @@ from functools import lru_cache
 
 import numpy as np
 import polars as pl
+from polars import col
 
 from carb_data import ScoreTable
 from carb_metrics.cells import Counted, OfSets, Result
@@ -87,8 +88,8 @@ def calibration(
     """
     check_confidence(confidence)
     table, counted = counted_sets(scores, mirrors=mirrors)
-    by_name = table.clusters.select("item_id", pl.col("cluster").rank("dense"))
-    judged = table.sets.filter(~pl.col("error"))
+    by_name = table.clusters.select("item_id", col("cluster").rank("dense"))
+    judged = table.sets.filter(~col("error"))
     sets = beside(judged, by_name, "item_id").sort("scorer", "item_id")
     parts = sets.partition_by("scorer", maintain_order=True)
     return tuple(_margin_row(part, counted, confidence) for part in parts)

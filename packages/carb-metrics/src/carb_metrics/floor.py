@@ -8,6 +8,7 @@ from typing import Literal
 
 import numpy as np
 import polars as pl
+from polars import col
 
 from carb_data import CarbError, Dataset, ScoreTable, cultures
 from carb_metrics.accuracy import describe
@@ -190,7 +191,7 @@ def surface_floor(
         above = _above(models, best, cluster, confidence)
         groups.append((row, where, best, models, above))
     suspects = {name for *_, above in groups for name in above}
-    scorer = pl.col("scorer")
+    scorer = col("scorer")
     rows_of = {name: frame.filter(scorer == name) for name in sorted(suspects)}
     copies = surface.copies(rows_of)
     for row, where, best, models, above in groups:
@@ -313,7 +314,7 @@ def _tested(sets: pl.DataFrame, baselines: Mapping[str, str]) -> dict[str, Float
     """(sets,) credit of each scorer that is tested, sets in the order of their ids: all scorers but
     baselines, unless every set failed."""
     credit, scorers, _ = credit_matrix(sets)
-    judged = sets.filter(~pl.col("error"))
+    judged = sets.filter(~col("error"))
     scored = set(judged["scorer"].cast(pl.String))
     tested = {}
     for name, values in zip(scorers, credit, strict=True):

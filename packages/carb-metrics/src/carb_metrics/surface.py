@@ -124,8 +124,7 @@ def overlap_scores(dataset: Dataset) -> ScoreTable:
     """
     scores = {}
     for item in dataset:
-        texts = tuple(response.text for response in item.responses)
-        shared = overlap(item.prompt_text, texts)
+        shared = overlap(item.prompt_text, item.texts)
         for response, score in zip(item.responses, shared, strict=True):
             scores[item.id, response.id] = score
     return ScoreTable.from_scores("baseline:overlap", dataset, scores)

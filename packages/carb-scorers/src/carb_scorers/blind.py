@@ -10,9 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
-import polars as pl
-
-from carb_data import COLUMNS, UNSPECIFIED, BonSet, Dataset, Response, ScoreTable
+from carb_data import UNSPECIFIED, BonSet, Dataset, Response, ScoreTable
+from carb_data.table import row_of
 from carb_scorers.scorer import Candidate, ScoreRequest, ScoreResult, failed
 
 __all__ = ["blind", "in_order", "request_name"]
@@ -135,19 +134,17 @@ def in_order(item: BonSet, shown: Sequence[Response], seed: int) -> list[Respons
     family = item.wording_of or item.family or item.id
     begun = hashlib.sha256(_bytes(f"{seed}\0{family}\0"))
 
-    def hashed(text: str) -> bytes:
+    def hashed(response: Response, after: str = "") -> bytes:
         whole = begun.copy()
-        whole.update(_bytes(text))
+        whole.update(_bytes(response.text + after))
         return whole.digest()
 
-    hashes = {response.text: hashed(response.text) for response in shown}
-    if len(hashes) == len(shown):
-        return sorted(shown, key=lambda response: hashes[response.text])
+    if len({response.text for response in shown}) == len(shown):
+        return sorted(shown, key=hashed)
 
     # equal texts are told apart by their ids, and only then
     def rank(response: Response) -> tuple[bytes, bytes]:
-        text = response.text
-        return hashes[text], hashed(f"{text}\0{response.id}")
+        return hashed(response), hashed(response, f"\0{response.id}")
 
     return sorted(shown, key=rank)
 
@@ -177,7 +174,7 @@ def unblind(
     """Join the labels back: a row per response, in the order of the data set and its outcomes; null
     where it failed."""
 
-    def rows() -> Iterator[tuple[object, ...]]:
+    def rows() -> Iterator[Sequence[object]]:
         of_items = groupby(outcomes, key=lambda outcome: outcome[0].item.id)
         for item, (named, results) in zip(dataset, of_items, strict=True):
             if (
@@ -190,18 +187,7 @@ def unblind(
                 for key, response_id in blinded.recorded.items()
                 if key in result.scores
             }
-            for response in (*item.responses, *item.perturbed):
-                yield (
-                    scorer,
-                    item.id,
-                    response.id,
-                    str(response.role),
-                    item.culture,
-                    str(item.domain),
-                    response.language,
-                    response.perturbation and str(response.perturbation),
-                    response.original,
-                    scores.get(response.id),
-                )
+            for response in item.answers:
+                yield row_of(scorer, item, response, scores.get(response.id))
 
-    return ScoreTable(pl.DataFrame(rows(), schema=COLUMNS, orient="row"))
+    return ScoreTable.from_rows(rows())

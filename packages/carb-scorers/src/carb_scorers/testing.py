@@ -105,9 +105,7 @@ async def check_scorer(
     _compare(together, backwards[::-1], tolerance, "the order of requests")
     alone = [result for request in requests for result in await scorer.score([request])]
     _compare(together, alone, tolerance, "the other requests in the batch")
-    renamed = []
-    for request in requests:
-        renamed.append(request.changed(request_id=f"renamed-{request.request_id}"))
+    renamed = [r.changed(request_id=f"renamed-{r.request_id}") for r in requests]
     _compare(together, list(await scorer.score(renamed)), tolerance, "the item's id")
     assert await scorer.score([]) == [], "no requests must give no results"
     if not scorer.spec.comparative:

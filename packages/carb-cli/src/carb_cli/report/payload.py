@@ -113,7 +113,7 @@ def _packed(data: Mapping[str, Any]) -> str:
 
 def _shown_characters(item: BonSet) -> int:
     """Characters of a set's texts, each cut to its longest."""
-    texts = [item.prompt_text, *(response.text for response in item.responses)]
+    texts = (item.prompt_text, *item.texts)
     return sum(min(len(text), LONGEST_TEXT) for text in texts)
 
 

@@ -211,10 +211,7 @@ def excess_over_chance(items: Sequence[BonSet]) -> dict[str, tuple[float, float]
     Args:
         items: sets of one source and language; words are learned from all of them.
     """
-    shared = []
-    for item in items:
-        texts = tuple(response.text for response in item.responses)
-        shared.append(overlap(item.prompt_text, texts))
+    shared = [overlap(item.prompt_text, item.texts) for item in items]
     names = [item.id for item in items]
     overlaps = _excess_of(items, shared)
     words = _excess_of(items, _word_values(items))

@@ -64,8 +64,7 @@ def open_choice(name: str, path: Path, read: ChoiceTaskOptions) -> ChoiceTask:
 
 def _in_order(item: BonSet) -> tuple[str, ...]:
     """The texts of the options in an order without information, the same every time."""
-    texts = [answer.text for answer in item.responses]
-    texts.sort(key=lambda text: order_key(item.id, text))
+    texts = sorted(item.texts, key=lambda text: order_key(item.id, text))
     return tuple(texts)
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-import polars as pl
 from filelock import FileLock, Timeout
+from polars import col
 
 from carb_data import CarbError, Dataset, DiskError, ScoreTable, write_whole
 from carb_scorers.blind import Blinded, unblind
@@ -233,7 +233,7 @@ def _kept(folder: Path, dataset: Dataset, seed: int, now: Set[str]) -> list[Outc
     kept = []
     for record in others:
         name = record.spec.name
-        table = ScoreTable(frame.filter(pl.col("scorer") == name))
+        table = ScoreTable(frame.filter(col("scorer") == name))
         of_scorer = tuple(row for row in errors if row.scorer == name)
         kept.append(Outcome(table, record, of_scorer))
     return kept
