@@ -187,7 +187,7 @@ def _shared_grams(sizes: pl.DataFrame, grams: Iterable[set[int]]) -> pl.DataFram
 
 def _grams(items: Sequence[BonSet]) -> set[int]:
     """Hashes of the n-grams of all texts of some sets; a text too short for one is one itself."""
-    texts = set()
+    texts: set[str] = set()
     for item in items:
         texts.update((item.prompt_text, *item.texts))
     grams: set[int] = set()
