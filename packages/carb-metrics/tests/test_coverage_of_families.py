@@ -15,15 +15,15 @@ from carb_metrics.ties import higher
 
 LEVEL = "**Place win rate, level**: how often p < .05 for a scorer that does not read the place:"
 POWER = (
-    "**Place win rate, power**: how often p < .05 with planted knowledge, beside the place effect "
-    "that CARB's earlier versions used (z: the mean divided by the standard deviation between "
-    "families, times 10):"
+    "**Place win rate, power**: how often p < .05 with planted knowledge. Beside it stands the "
+    "place effect of CARB's earlier versions (z: the mean divided by the standard deviation "
+    "between families, times 10):"
 )
 COVER = "**Place win rate, coverage**: how often the 95% interval holds the true rate:"
 FAIL = "**Place win rate, failures**: the mean rate of scorers that fail on purpose:"
 HIDE = (
-    "**Place win rate, hidden losses**: how often the 95% interval lies above 50% where a scorer "
-    "fails on the sets on which it would lose most, or on sets at random:"
+    "**Place win rate, hidden losses**: how often the 95% interval lies above 50%. A scorer fails "
+    "on the sets on which it would lose most, or on sets at random:"
 )
 BETTER = (
     "**Place win rate, two scorers, failures**: how often `compare` calls a scorer that fails "
@@ -31,7 +31,7 @@ BETTER = (
 )
 RANK = (
     "**Place win rate, ranks, failures**: the mean rank of a scorer that fails among four that do "
-    "not, with rates of about 50, 55, 59, 62.5 and 66%, over 100 families of 4:"
+    "not. The five rates are about 50, 55, 59, 62.5 and 66%, over 100 families of 4:"
 )
 
 pytestmark = pytest.mark.coverage

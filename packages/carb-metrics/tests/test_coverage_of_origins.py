@@ -22,8 +22,8 @@ pytestmark = pytest.mark.coverage
 RUNS = 400
 TITLE = (
     "**Facts shared over languages**: how often the 95% interval of the place win rate holds the "
-    "true rate, over the complete named families of carb-seed, for a scorer whose associations "
-    "with a fact are the same in every language:"
+    "true rate. The scorer's associations with a fact are the same in every language; the families "
+    "are the complete named ones of carb-seed:"
 )
 PLACES = 4
 Keep = Callable[[str, str, str, float | str], None]
