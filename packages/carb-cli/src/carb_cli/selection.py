@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 from cyclopts import Parameter, validators
 
@@ -164,6 +164,17 @@ def _narrowed(dataset: Dataset, cultures: Sequence[str], domains: Sequence[str])
     return dataset.filter(lambda item: item.id in alone or item.family in families)
 
 
+class _Unit(NamedTuple):
+    """A family or a single set, and what decides its turn."""
+
+    sets: list[BonSet]
+    incomplete: bool
+    turn: int
+    """How many units of its culture and domain come before it."""
+    culture: int
+    domain: int
+
+
 def spread(dataset: Dataset, limit: int) -> Dataset:
     """At most ``limit`` sets, spread evenly over cultures, languages and domains; in the original
     order.
@@ -175,15 +186,15 @@ def spread(dataset: Dataset, limit: int) -> Dataset:
     set that is not a mirror. Complete families, which a place effect needs, come before everything
     else.
     """
-    units: dict[tuple[str, str], list[BonSet]] = {}
+    families: dict[tuple[str, str], list[BonSet]] = {}
     for item in dataset:
         name = ("family", item.family) if item.family else ("set", item.id)
-        units.setdefault(name, []).append(item)
+        families.setdefault(name, []).append(item)
     cultures: dict[tuple[str, str], int] = {}
     domains: dict[str, int] = {}
-    taken: Counter[tuple[bool, int, int]] = Counter()
-    keyed = []
-    for sets in units.values():
+    begun: Counter[tuple[bool, int, int]] = Counter()
+    units = []
+    for sets in families.values():
         mains = (item for item in sets if is_main(item.culture, item.language))
         first = next(mains, sets[0])
         root = registry.root_id(first.culture)
@@ -193,18 +204,17 @@ def spread(dataset: Dataset, limit: int) -> Dataset:
         right = {item.chosen.text for item in sets}
         incomplete = len(right) < len(first.responses)
         group = (incomplete, culture, domain)
-        keyed.append((incomplete, taken[group], domain, culture, sets))
-        taken[group] += 1
+        units.append(_Unit(sets, incomplete, begun[group], culture, domain))
+        begun[group] += 1
 
-    def turn(unit: tuple[bool, int, int, int, list[BonSet]]) -> tuple[bool, int, int, int]:
-        incomplete, number, domain, culture, _ = unit
-        shifted = (domain - culture) % len(domains)
-        return incomplete, number, shifted, culture
+    def order(unit: _Unit) -> tuple[bool, int, int, int]:
+        shifted = (unit.domain - unit.culture) % len(domains)
+        return unit.incomplete, unit.turn, shifted, unit.culture
 
     kept: set[str] = set()
-    for *_, sets in sorted(keyed, key=turn):
-        if len(kept) + len(sets) <= limit:
-            kept.update(item.id for item in sets)
+    for unit in sorted(units, key=order):
+        if len(kept) + len(unit.sets) <= limit:
+            kept.update(item.id for item in unit.sets)
     return dataset.filter(lambda item: item.id in kept)
 
 

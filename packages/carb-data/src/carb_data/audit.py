@@ -419,8 +419,10 @@ def _with_topics(items: Sequence[BonSet], origin: Mapping[str, str]) -> list[str
 
 
 def _folds(names: Sequence[str]) -> list[int]:
+    fold = {}
     shuffled = sorted(set(names), key=lambda name: order_key(0, name))
-    fold = {name: number % FOLDS for number, name in enumerate(shuffled)}
+    for number, name in enumerate(shuffled):
+        fold[name] = number % FOLDS
     return [fold[name] for name in names]
 
 

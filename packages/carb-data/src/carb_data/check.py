@@ -111,9 +111,10 @@ def check(
         *incomplete_families(items),
     ]
     findings.sort(key=lambda finding: order[finding.item_id])
-    languages = Counter(item.language for item in items)
-    undetected = {tag: sets for tag, sets in languages.items() if primary(tag) not in DETECTED}
-    undetected.pop(UNDETERMINED, None)
+    undetected = Counter(item.language for item in items)
+    for tag in [*undetected]:
+        if tag == UNDETERMINED or primary(tag) in DETECTED:
+            del undetected[tag]
     return CheckReport(
         sets=len(dataset),
         fingerprint=dataset.fingerprint,

@@ -352,8 +352,9 @@ def content_hash(item: BonSet) -> str:
     matter.
     """
     dumped = item.model_dump(mode="json", include={"prompt"})
-    answers = [(response.id, response.role.value, response.text) for response in item.responses]
-    fields = [item.id, item.culture, item.language, dumped["prompt"], sorted(answers)]
+    prompt = dumped["prompt"]
+    answers = sorted((one.id, one.role.value, one.text) for one in item.responses)
+    fields = [item.id, item.culture, item.language, prompt, answers]
     content = json.dumps(fields, ensure_ascii=False)
     digest = hashlib.sha256(content.encode("utf-8", "surrogatepass"))
     return digest.hexdigest()

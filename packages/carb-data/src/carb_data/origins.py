@@ -133,11 +133,8 @@ def _held(units: Sequence[Sequence[BonSet]]) -> list[tuple[int, int]]:
     of the same units (``owners``, a hash of their numbers) are counted together.
     """
     size = col("size")
-    count = col("count")
     telling = col("width") <= COMMON
     enough = THRESHOLD * size
-    smaller = size <= col("size_b")
-    distinct = col("unit") != col("unit_b")
     grams = [_grams(of_unit) for of_unit in units]
     counts = [*map(len, grams)]
     sizes = pl.DataFrame({"unit": range(len(units)), "size": counts})
@@ -151,21 +148,33 @@ def _held(units: Sequence[Sequence[BonSet]]) -> list[tuple[int, int]]:
     sizes = sizes.with_columns(size - col("boilerplate"))
     sizes = sizes.filter(size >= LEAST)
     within = sizes.filter(col("shared") >= enough)
-    evidence = several.filter(telling)
-    of_held = evidence.join(within, on="unit", how="semi")
-    common = evidence.join(of_held, on="gram", how="semi")
-    owners = col("unit").hash().sum()
-    common = common.with_columns(owners=owners.over("gram"))
-    known = common.group_by("unit", "owners").agg(count=pl.len())
+    known = _counted(several.filter(telling), within)
     held = known.join(within, on="unit")
     sized = known.join(sizes, on="unit")
     pairs = held.join(sized, on="owners", suffix="_b")
+    smaller = size <= col("size_b")
+    distinct = col("unit") != col("unit_b")
     pairs = pairs.filter(distinct, smaller)
     by_pair = pairs.group_by("unit", "unit_b", "size")
+    count = col("count")
     near = by_pair.agg(count.sum())
     near = near.filter(count >= enough)
     near = near.select("unit", "unit_b")
     return near.sort("unit", "unit_b").rows()
+
+
+def _counted(evidence: pl.DataFrame, within: pl.DataFrame) -> pl.DataFrame:
+    """``count`` of the n-grams of each unit that have the same ``owners``.
+
+    Args:
+        evidence: ``unit`` and ``gram`` of each n-gram that counts.
+        within: the units that others may hold; n-grams of no such unit are left out.
+    """
+    of_held = evidence.join(within, on="unit", how="semi")
+    common = evidence.join(of_held, on="gram", how="semi")
+    owners = col("unit").hash().sum()
+    common = common.with_columns(owners=owners.over("gram"))
+    return common.group_by("unit", "owners").agg(count=pl.len())
 
 
 def _shared_grams(sizes: pl.DataFrame, grams: Iterable[set[int]]) -> pl.DataFrame:

@@ -119,13 +119,11 @@ async def sample(
     model, options = open_writer(policy, PolicyOptions)
     try:
         prompts = {prompt.id: chat(task, prompt) for prompt in task.prompts}
-        known = options.model_dump(mode="json", exclude=set(OPERATIONAL))
-        asked = []
-        for key, prompt in prompts.items():
-            turns = [turn.model_dump() for turn in prompt.messages]
-            asked.append([key, turns, prompt.cue, task.one_line])
         head = PoolHead(
-            model=parsed.target, revision=model.revision, options=known, prompts=sha256(asked)
+            model=parsed.target,
+            revision=model.revision,
+            options=options.model_dump(mode="json", exclude=set(OPERATIONAL)),
+            prompts=_digest(prompts, task),
         )
         told = on_samples or (lambda *_: None)
         with Store(path, head, Sample, lambda sample: (sample.prompt_id, sample.index)) as store:
@@ -143,6 +141,14 @@ async def sample(
             return {key: tuple(store.values[key, i] for i in range(n)) for key in prompts}
     finally:
         await model.aclose()
+
+
+def _digest(prompts: dict[str, Prompt], task: Task) -> str:
+    asked = []
+    for key, prompt in prompts.items():
+        turns = [turn.model_dump() for turn in prompt.messages]
+        asked.append([key, turns, prompt.cue, task.one_line])
+    return sha256(asked)
 
 
 def chat(task: Task, prompt: TaskPrompt) -> Prompt:

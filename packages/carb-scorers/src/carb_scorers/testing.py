@@ -116,8 +116,8 @@ async def check_scorer(
 
 def _compare(one: Results, other: Results, tolerance: float, what: str) -> None:
     for a, b in zip(one, other, strict=True):
-        same = (a.error is None) == (b.error is None) and a.errors.keys() == b.errors.keys()
-        assert same, f"{a.request_id}: whether it fails depends on {what}"
+        failed = [(one.error is not None, one.errors.keys()) for one in (a, b)]
+        assert failed[0] == failed[1], f"{a.request_id}: whether it fails depends on {what}"
         for key, score in a.scores.items():
             difference = abs(score - b.scores[key])
             assert difference <= tolerance, (
