@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -12,7 +12,7 @@ from polars import col
 from carb_data.dataset import Dataset
 from carb_data.errors import CarbError
 from carb_data.journal import write_whole
-from carb_data.models import BonSet, Response
+from carb_data.models import BonSet
 from carb_data.registry import is_mirror
 
 __all__ = ["COLUMNS", "OPTIONAL"]
@@ -114,16 +114,35 @@ class ScoreTable:
         cls, scorer: str, dataset: Dataset, scores: Mapping[tuple[str, str], float | None]
     ) -> ScoreTable:
         """One scorer's scores by the ids of set and response; null where there is none."""
-        rows = (
-            row_of(scorer, item, response, scores.get((item.id, response.id)))
+        of_sets = (
+            (item, {one.id: scores.get((item.id, one.id)) for one in item.responses})
             for item in dataset
-            for response in item.responses
         )
-        return cls.from_rows(rows)
+        return cls.of_sets(scorer, of_sets)
 
     @classmethod
-    def from_rows(cls, rows: Iterable[Sequence[object]]) -> ScoreTable:
-        """A table of rows with the values of ``COLUMNS``."""
+    def of_sets(
+        cls, scorer: str, scored: Iterable[tuple[BonSet, Mapping[str, float | None]]]
+    ) -> ScoreTable:
+        """One scorer's scores of sets, each by the id of the response; null where there is none. A
+        response that is not named has no row."""
+        rows = (
+            (
+                scorer,
+                item.id,
+                response.id,
+                str(response.role),
+                item.culture,
+                str(item.domain),
+                response.language,
+                response.perturbation and str(response.perturbation),
+                response.original,
+                scores[response.id],
+            )
+            for item, scores in scored
+            for response in item.answers
+            if response.id in scores
+        )
         return cls(pl.DataFrame(rows, schema=COLUMNS, orient="row"))
 
     def with_items(self, dataset: Dataset) -> ScoreTable:
@@ -177,24 +196,6 @@ class ScoreTable:
     def _repr_html_(self) -> str:
         """The rows as a notebook shows them."""
         return self.frame._repr_html_()
-
-
-def row_of(
-    scorer: str, item: BonSet, response: Response, score: float | None
-) -> tuple[object, ...]:
-    """The values of ``COLUMNS`` for one response of a set."""
-    return (
-        scorer,
-        item.id,
-        response.id,
-        str(response.role),
-        item.culture,
-        str(item.domain),
-        response.language,
-        response.perturbation and str(response.perturbation),
-        response.original,
-        score,
-    )
 
 
 def _kind_defect(frame: object) -> str | None:

@@ -11,7 +11,6 @@ from itertools import groupby
 from typing import NamedTuple
 
 from carb_data import UNSPECIFIED, BonSet, Dataset, Response, ScoreTable
-from carb_data.table import row_of
 from carb_scorers.scorer import Candidate, ScoreRequest, ScoreResult, failed
 
 __all__ = ["blind", "in_order", "request_name"]
@@ -174,20 +173,18 @@ def unblind(
     """Join the labels back: a row per response, in the order of the data set and its outcomes; null
     where it failed."""
 
-    def rows() -> Iterator[Sequence[object]]:
+    def of_sets() -> Iterator[tuple[BonSet, dict[str, float | None]]]:
         of_items = groupby(outcomes, key=lambda outcome: outcome[0].item.id)
         for item, (named, results) in zip(dataset, of_items, strict=True):
             if (
                 named != item.id
             ):  # ids of responses repeat, so a wrong order would give wrong scores without a word
                 raise ValueError(f"outcomes of {named!r} stand where those of {item.id!r} are due")
-            scores = {
-                response_id: result.scores[key]
-                for blinded, result in results
-                for key, response_id in blinded.recorded.items()
-                if key in result.scores
-            }
-            for response in item.answers:
-                yield row_of(scorer, item, response, scores.get(response.id))
+            ids = (response.id for response in item.answers)
+            scores: dict[str, float | None] = dict.fromkeys(ids)
+            for blinded, result in results:
+                for key, response_id in blinded.recorded.items():
+                    scores[response_id] = result.scores.get(key)
+            yield item, scores
 
-    return ScoreTable.from_rows(rows())
+    return ScoreTable.of_sets(scorer, of_sets())
