@@ -58,8 +58,7 @@ class Adapter:
 
 def _last_of_sequence(output: Any) -> Any:
     logits = output[0] if isinstance(output, tuple) else output.logits
-    rows = logits.shape[0]
-    return logits.reshape(rows, -1)[:, -1:]
+    return logits.reshape(len(logits), -1)[:, -1:]
 
 
 def _deep_head(transformers: Any, config: Any) -> Any:

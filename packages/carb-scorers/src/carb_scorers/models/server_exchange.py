@@ -116,17 +116,18 @@ def read_answer(url: str, key: Secret, response: Any, content: bytes, *, proven:
 
 def _error_within(answer: Answer) -> Answer | None:
     """The error that a provider reports inside an answer with status 200."""
+    parts = [answer]
     choices = answer.get("choices")
-    first = None
-    if isinstance(choices, list) and choices:
-        first = choices[0]
-    for part in (answer, first):
-        if isinstance(part, dict) and part.get("error"):
+    if isinstance(choices, list):
+        parts += choices[:1]
+    for part in parts:
+        if not isinstance(part, dict):
+            continue
+        if part.get("error"):
             return part
-    ended = isinstance(first, dict) and first.get("finish_reason") == "error"
-    if not ended:
-        return None
-    return {"error": "the text ended with finish_reason=error"}
+        if part.get("finish_reason") == "error":
+            return {"error": "the text ended with finish_reason=error"}
+    return None
 
 
 def shown(key: Secret, text: str) -> str:
