@@ -248,8 +248,10 @@ def test_validity_by_policy_joins_reports_and_draws(carb: Carb, tmp_path: Path) 
     assert found["p"] == wanted
     assert found["q"]["pearson"]["estimate"] == pytest.approx(-wanted["pearson"]["estimate"])
     drawn = ElementTree.parse(figure).getroot()
-    assert sum(node.tag.endswith("circle") for node in drawn.iter()) == 2 * len(names)
-    assert f"{wanted['fit']['r2']:.3f}" in "".join(drawn.itertext())
+    assert sum(node.tag.endswith("circle") for node in drawn.iter()) == 4 * len(names)
+    rival = correlate(other, y).model_dump(mode="json")
+    for fit in (wanted["fit"], rival["fit"]):  # each policy over both benchmarks
+        assert "".join(drawn.itertext()).count(f"r² {fit['r2']:.3f}") == 2
     (tmp_path / "d.csv").write_text("scorer,downstream\nunknown,1\n")
     ended = carb(*command)
     assert (ended.code, "line 2" in ended.err, "unknown" in ended.err) == (2, True, True)

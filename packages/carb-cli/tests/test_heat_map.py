@@ -85,6 +85,9 @@ def test_accuracy_by_group_is_drawn(carb: Carb, tmp_path: Path) -> None:
     assert shares["baseline:length"] == [by_script[name].accuracy for name in scripts["groups"]]
     assert len(scripts["mean"]) == 2
     root = ElementTree.parse(svg).getroot()
+    texts = [node.text for node in root.iter() if node.tag.endswith("text")]
+    for name in shares:  # beside the end of its line, in each panel
+        assert texts.count(name) == len(drawn)
     assert "a <script>" in "".join(root.itertext())
     assert "<svg" in html.read_text("utf-8").partition('id="groups"')[2].partition("</details>")[0]
 

@@ -13,7 +13,8 @@ from typing import Any
 from carb_cli.display import counted, number, p_value, say, table
 from carb_cli.json_output import print_json
 from carb_cli.options import Confidence, Json, MaybeFile, refuse, refuse_files
-from carb_cli.report.scatter import scatter
+from carb_cli.report.page import drawn
+from carb_cli.report.scatter import panel
 from carb_data import CarbError, write_whole
 from carb_metrics import Interval, correlate
 from carb_metrics.rows import Correlation
@@ -59,7 +60,8 @@ def validity(
         Another benchmark, to test which of the two predicts better: a column of the file, or
         another report.
     figure
-        Write the points and the fitted line to this SVG file, a panel for each policy.
+        Write the points and the fitted line to this SVG file: a panel for each policy, and one for
+        the other benchmark beside it.
     """
     refuse_files(file, figure=figure)
     tested = ("benchmark", "downstream", str(benchmark))
@@ -80,10 +82,8 @@ def validity(
             labels=points.names,
         )
     if figure is not None:
-        panels = {}
-        for name, points in policies.items():
-            panels[name] = (_pairs(points), correlations[name])
-        write_whole(figure, scatter(panels))
+        panels = list(_panels(policies, correlations, against))
+        write_whole(figure, drawn("scatter.svg.jinja", panels=panels))
     if json:
         settings = {"confidence": confidence, "against": against}
         print_json(_dumped(correlations) | settings)
@@ -101,9 +101,18 @@ def _dumped(correlations: Mapping[str, Correlation]) -> dict[str, Any]:
     return {"policies": correlations}
 
 
-def _pairs(points: Points) -> list[tuple[str, float, float]]:
-    columns = points.columns
-    return list(zip(points.names, columns["benchmark"], columns["downstream"], strict=True))
+def _panels(
+    policies: Mapping[str, Points], correlations: Mapping[str, Correlation], against: str | None
+) -> Iterator[dict[str, Any]]:
+    """The picture's panels: each policy's, and beside it that of the other benchmark."""
+    for name, points in policies.items():
+        columns = points.columns
+        known = {"benchmark": correlations[name]}
+        if against:
+            known[against] = correlate(columns[against], columns["downstream"])
+        for axis, correlation in known.items():
+            pairs = zip(points.names, columns[axis], columns["downstream"], strict=True)
+            yield panel(name, Path(axis).stem, list(pairs), correlation)
 
 
 def _read(path: Path, benchmark: Path | None, against: str | None) -> dict[str, Points]:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from carb_cli.display import number, p_value
-from carb_cli.report.page import drawn
 from carb_metrics.rows import Correlation
 
 SIZE = 300
@@ -14,36 +13,30 @@ SIZE = 300
 MARGIN = 0.08
 """Share of a panel that no point stands in, at each side."""
 
+
 Points = Sequence[tuple[str, float, float]]
 """The name of each scorer, its benchmark score and its downstream result."""
 
 
-def scatter(policies: Mapping[str, tuple[Points, Correlation]]) -> str:
-    """An SVG file with a panel for each policy: its points, the fitted line, r² and p."""
-    panels = []
-    for name, (points, correlation) in policies.items():
-        panels.append(_panel(name, points, correlation))
-    return drawn("scatter.svg.jinja", panels=panels)
-
-
-def _panel(title: str, points: Points, correlation: Correlation) -> dict[str, Any]:
+def panel(title: str, axis: str, points: Points, correlation: Correlation) -> dict[str, Any]:
+    """The points of one policy over a benchmark, which names the axis; with the fitted line, r² and
+    p."""
     xs = [x for _, x, _ in points]
     ys = [y for _, _, y in points]
     fit = correlation.fit
     line = None
     if fit.slope is not None and fit.intercept is not None:
-        line = []
-        for x in (min(xs), max(xs)):
-            y = fit.intercept + fit.slope * x
-            line.append((_at(x, xs), SIZE - _at(y, ys)))
-    drawn_points = []
-    for name, x, y in points:
-        drawn_points.append({"name": name, "x": _at(x, xs), "y": SIZE - _at(y, ys)})
+        line = [
+            (_at(x, xs), SIZE - _at(fit.intercept + fit.slope * x, ys)) for x in (min(xs), max(xs))
+        ]
     return {
         "title": title or "all scorers",
+        "axis": axis,
         "fit": f"r² {number(fit.r2, 3)}, p {p_value(fit.p)}, n {correlation.n}",
         "line": line,
-        "points": drawn_points,
+        "points": [
+            {"name": name, "x": _at(x, xs), "y": SIZE - _at(y, ys)} for name, x, y in points
+        ],
         "low": (number(min(xs), 3), number(min(ys), 3)),
         "high": (number(max(xs), 3), number(max(ys), 3)),
     }
