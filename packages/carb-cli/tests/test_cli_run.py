@@ -74,9 +74,10 @@ def test_calls_that_a_kill_loses_are_printed_and_recorded(data_file: Path, tmp_p
             said, _ = running[0].communicate()
             assert running[0].returncode == code
     (scorer,) = RunRecord.read(tmp_path / "r").scorers
-    assert (scorer.usage.requests, scorer.lost) == (48, 2)
-    assert len(calls) == 50
-    assert "2 more calls, lost by interruptions" in said
+    # The calls of a set that was answered are lost, too, if its results were still to be written.
+    assert scorer.usage.requests == 48
+    assert scorer.lost == len(calls) - 48 >= 2
+    assert f"{scorer.lost} more calls, lost by interruptions" in said
 
 
 def test_families_are_summed_up_by_the_place_win_rate(carb: Carb, tmp_path: Path) -> None:

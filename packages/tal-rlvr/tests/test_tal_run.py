@@ -509,7 +509,8 @@ TORN = {
 def test_a_run_goes_on_from_its_last_whole_checkpoint(config, tmp_path):
     from tal_rlvr.training_setup import last_whole_checkpoint
 
-    settings = {"grpo": {"save_total_limit": 2}, "evaluation": {"decoding": []}}
+    grpo = {"max_steps": 3, "save_total_limit": 3}
+    settings = {"grpo": grpo, "evaluation": {"decoding": []}}
     out = tmp_path / "out"
     train(config, overrides=settings)
     weights = (out / "model" / "model.safetensors").read_bytes()
@@ -520,6 +521,13 @@ def test_a_run_goes_on_from_its_last_whole_checkpoint(config, tmp_path):
         shutil.copytree(out / "checkpoints", copies)
         tear(copies / last.name)
         assert last_whole_checkpoint(copies) == copies / "checkpoint-1", name
+    (out / "result.json").unlink()
+    shutil.rmtree(out / "model")
+    notes: list[str] = []
+    again = train(config, overrides=settings, resume=True, on_note=notes.append)
+    assert any("checkpoint-2" in note for note in notes)
+    assert len(again.curve) == again.steps == 3, "killed after its last checkpoint"
+    assert (out / "model" / "model.safetensors").read_bytes() == weights
     TORN["half of the weights"](last)
     (out / "result.json").unlink()
     shutil.rmtree(out / "model")
@@ -531,7 +539,7 @@ def test_a_run_goes_on_from_its_last_whole_checkpoint(config, tmp_path):
     with pytest.raises(CarbError, match="other settings"):
         train(config, overrides=settings | {"seed": 5}, resume=True)
     pairs.write_text(begun_with)
-    notes = []
+    notes.clear()
     train(config, overrides=settings, resume=True, on_note=notes.append)
     assert any("checkpoint-1" in note for note in notes)
     assert (out / "model" / "model.safetensors").read_bytes() == weights

@@ -240,10 +240,11 @@ def _check_resumable(arguments: GRPOConfig) -> None:
 
 
 def last_whole_checkpoint(folder: Path) -> Path | None:
-    """The newest checkpoint whose files are all there and whole; null where none is.
+    """The newest checkpoint before the last step whose files are all there and whole; null where
+    none is.
 
     A process that is killed while it writes leaves a checkpoint without its last file or with one
-    that ends early.
+    that ends early. From a checkpoint of the last step the trainer would take one step more.
     """
     whole = filter(_is_whole, folder.glob("checkpoint-*"))
     return max(whole, key=lambda path: int(path.name.rpartition("-")[2]), default=None)
@@ -258,6 +259,8 @@ def _is_whole(checkpoint: Path) -> bool:
         shards = json.loads(index.read_bytes())["weight_map"].values() if index.is_file() else ()
         of_another_step = checkpoint.name != f"checkpoint-{state['global_step']}"
         if of_another_step or {*shards} - {path.name for path in weights}:
+            return False
+        if state["global_step"] >= state["max_steps"]:
             return False
         for path in checkpoint.glob("*.safetensors"):
             with safe_open(path, "pt"):  # reads the header, and refuses a file that ends early
