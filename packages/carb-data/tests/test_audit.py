@@ -11,6 +11,7 @@ pytest.importorskip("sklearn", reason="needs the extra 'checks'")
 
 from carb_data import BonSet, Dataset, Provenance, Role, load
 from carb_data.audit import LEARNED, audit
+from carb_data.home import home_line
 from carb_data.surface import form_features, surface_features
 from small_sets import small_set
 
@@ -167,6 +168,11 @@ def test_the_correction_keeps_false_alarms_rare():
 def test_no_attack_works_on_the_seed():
     report = audit(load("carb-seed"))
     assert {attack.level for attack in report.attacks} == {"all", "main", "domain", "culture"}
-    # main sets are another matter: there the home line tells what a blind rule reaches
     assert [attack for attack in report.working if attack.level == "all"] == []
-    assert [attack for attack in report.working if attack.severe] == []
+    severe = [attack for attack in report.working if attack.severe]
+    assert [attack for attack in severe if attack.level == "main"] == []
+    # In a part of the main sets a rule may learn what home's answers look like, and no text is
+    # bent for it. It stays below the home line of that part, which every table shows.
+    for attack in severe:
+        part = [item for item in load("carb-seed") if attack.group in (item.domain, item.culture)]
+        assert attack.high < home_line(part).accuracy
