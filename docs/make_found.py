@@ -100,7 +100,7 @@ PARTS = {
 }
 SAMPLES = {
     "sample": "the shortest of each language and domain",
-    "hard": "short ones that no attack solves",
+    "hard": "all that no attack solves, by likelihood per token",
     "whole": "all in English, by likelihood per token",
 }
 COLOURS = dict(zip(MODELS, ("#0072b2", "#d55e00", "#009e73"), strict=True))

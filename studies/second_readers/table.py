@@ -9,12 +9,16 @@ first and the second reading, and eight languages after the third; the fifth rea
 unchanged, and shows how much readers differ. Arabic, Korean and Thai were reworded again before the
 sixth. Editors went over every family before the seventh, and corrected what it marked low. 56
 families in five languages were reworded before the eighth, and 132 after it, most of them Arabic,
-Chinese and Russian; the ninth read these three. The tenth and the eleventh read one lot of these
-three, shuffled with sets of the paper's published sample (``published``), and gave marks alone.
+Chinese and Russian; the ninth read these three. The tenth to the seventeenth gave marks alone, of
+lots of these three shuffled with sets of the paper's published sample (``published``): two readers
+read one lot, three another after 105 families were reworded, and three a last one after the phrases
+that those had quoted, and others of their kind, were reworded in most families. Nine more phrases
+were changed after the last. The eighteenth answered 60 sets of the reworded families of each.
 ``perturbed.csv`` says of each perturbed version whether its reader found it as it should be,
 ``families.csv`` what readers found who had the facts before them, and ``every_family.csv`` what
 editors found so in all families; each before correction. ``cues.csv`` is of later texts: 12 implied
-wordings of each language, drawn by lot, and the country that a reader took each one to be about.
+wordings of each language, drawn by lot, then all new ones of these three languages, and the country
+that a reader took each one to be about.
 """
 
 from __future__ import annotations
@@ -22,6 +26,7 @@ from __future__ import annotations
 import csv
 import sys
 from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 from statistics import fmean
 
@@ -44,16 +49,16 @@ def lines(rows: list[Row]) -> list[str]:
 
 
 def summary(rows: list[Row]) -> str:
-    natural = [int(row["natural"]) for row in rows]
-    asked = [int(row["asked"]) for row in rows]
-    below = sum(mark < 3 for mark in natural)
-    marks = f"natural {fmean(natural):.2f}, {below} below 3, asked {fmean(asked):.2f}"
-    if not all(row["picked"] for row in rows):
-        return f"{len(rows)} sets, {marks}"
-    right = sum(row["picked"] == row["right"] for row in rows)
-    limits = binomtest(right, len(rows)).proportion_ci(0.95, "exact")
-    shares = f"exact 95% interval {100 * limits.low:.1f} to {100 * limits.high:.1f}"
-    return f"{right} of {len(rows)} right ({shares}), {marks}"
+    parts = [f"{len(rows)} sets"]
+    if all(row["picked"] for row in rows):
+        right = sum(row["picked"] == row["right"] for row in rows)
+        parts.append(f"right {share(right, len(rows))}")
+    if all(row["natural"] for row in rows):
+        natural = [int(row["natural"]) for row in rows]
+        asked = [int(row["asked"]) for row in rows]
+        below = sum(mark < 3 for mark in natural)
+        parts.append(f"natural {fmean(natural):.2f}, {below} below 3, asked {fmean(asked):.2f}")
+    return ", ".join(parts)
 
 
 def perturbed_lines(rows: list[Row]) -> list[str]:
@@ -97,13 +102,14 @@ def whole_line(rows: list[Row]) -> str:
     )
 
 
-def cues_line(rows: list[Row]) -> str:
-    """In how many implied wordings a reader recovered the country."""
-    right = sum(row["country"] == row["region"].partition("-")[0] for row in rows)
-    several = sum(bool(row["others"]) for row in rows)
-    return (
-        f"implied wordings, {len(rows)}: {share(right, len(rows))} told, {several} fit others too"
-    )
+def cues_lines(rows: list[Row]) -> Iterator[str]:
+    """In how many implied wordings each reader recovered the country."""
+    for reading in dict.fromkeys(row["reading"] for row in rows):
+        read = [row for row in rows if row["reading"] == reading]
+        right = sum(row["country"] == row["region"].partition("-")[0] for row in read)
+        several = sum(bool(row["others"]) for row in read)
+        told = share(right, len(read))
+        yield f"implied wordings, {len(read)}: {told} told, {several} fit others too"
 
 
 def share(count: int, of: int) -> str:
@@ -120,7 +126,7 @@ def main() -> None:
     printed = [*lines(read("marks.csv")), *perturbed_lines(read("perturbed.csv"))]
     printed += families_lines(read("families.csv"))
     printed.append(whole_line(read("every_family.csv")))
-    printed.append(cues_line(read("cues.csv")))
+    printed += cues_lines(read("cues.csv"))
     sys.stdout.writelines(f"{line}\n" for line in printed)
 
 
