@@ -18,7 +18,7 @@ from carb_scorers import ScoreRequest, ScoreResult, evaluate, evaluate_async
 from carb_scorers.blind import blind
 from carb_scorers.evaluation import score_all, score_window, windows
 from carb_scorers.run import run
-from carb_scorers.scorer import failed
+from carb_scorers.scorer import before_call, failed
 from carb_scorers.testing import example_dataset
 from fake_scorer import FakeScorer
 
@@ -408,3 +408,15 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
     done = subprocess.run([sys.executable, "-c", code], timeout=60, check=False)
     assert done.returncode == 3
+
+
+def test_a_finished_run_counts_no_later_call(tmp_path: Path) -> None:
+    """A caller's next request in the same task would count as one that this run had lost."""
+    data = example_dataset(2, perturbed=False)
+
+    async def go() -> None:
+        await evaluate_async(data, "baseline:length", folder=tmp_path)
+        before_call.get()()
+
+    anyio.run(go)
+    assert [file.stat().st_size for file in tmp_path.rglob("*.asked")] in ([], [0])

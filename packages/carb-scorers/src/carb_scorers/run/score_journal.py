@@ -228,8 +228,11 @@ async def score_missing(
         # last: whoever looks at the progress may stop the run, and nothing is lost then
         tally.add(results)
 
-    before_call.set(journal.called)
-    await score_all(scorer, missing, keep, window=window)
+    counting = before_call.set(journal.called)
+    try:
+        await score_all(scorer, missing, keep, window=window)
+    finally:  # the caller's next calls are not this run's
+        before_call.reset(counting)
     if unanswered and not journal.values:
         raise NoAnswerError(name, unanswered, ever=False)
     tail = {result.request_id: result for result in unanswered}
