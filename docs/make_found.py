@@ -14,7 +14,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from statistics import median
+from statistics import NormalDist, median
 from typing import NamedTuple
 
 import polars as pl
@@ -103,6 +103,7 @@ SAMPLES = {
     "hard": "all that no attack solves, by likelihood per token",
     "whole": "all in English, by likelihood per token",
 }
+GAINS = {PLACE: "the place's name alone", OTHER: "another family's question"}
 COLOURS = dict(zip(MODELS, ("#0072b2", "#d55e00", "#009e73"), strict=True))
 Row = dict[str, str]
 Reading = tuple[str, FamilyRow]
@@ -232,9 +233,9 @@ def reading_cells(name: str, row: FamilyRow) -> Row:
     return cells | percents("place_win", row.place_win) | percents("row", row.row)
 
 
-def question_gains(kept: Kept) -> list[Row]:
-    """What a set's own question adds to each control, in points of the place win rate."""
-    lines: list[Row] = []
+def question_gains(kept: Kept) -> Iterator[tuple[str, str, int, Interval]]:
+    """What a set's own question adds to each control, in shares of the place win rate: control,
+    model, families, difference."""
     for control in (PLACE, OTHER):
         for model in MODELS:
             scores, _ = kept.part(model, Part(control))
@@ -244,10 +245,23 @@ def question_gains(kept: Kept) -> list[Row]:
             renamed = ScoreTable(scores.frame.with_columns(pl.lit(control).alias("scorer")))
             wins = compare(whole, renamed, dataset=dataset).place_win
             if wins:
-                cells = {"sets": f"practice, gain over {control}", "group": "", "model": model}
-                cells["families"] = str(wins.families)
-                lines.append(cells | percents("place_win", wins.difference))
-    return lines
+                yield control, model, wins.families, wins.difference
+
+
+def gain_cells(control: str, model: str, families: int, gain: Interval) -> Row:
+    cells = {"sets": f"practice, gain over {control}", "group": "", "model": model}
+    return cells | {"families": str(families)} | percents("place_win", gain)
+
+
+def smallest_gain(control: str, model: str, families: int, gain: Interval) -> str:
+    """The true gain that an interval of this width leaves out zero for in four cases of five."""
+    assert gain.low is not None
+    assert gain.high is not None
+    limit, strength = NormalDist().inv_cdf(0.975), NormalDist().inv_cdf(0.8)
+    error = (gain.high - gain.low) / 2 / limit
+    points = 100 * error * (limit + strength)
+    title = COLUMN_TITLES[model]
+    return f"* {title}, {families} families, over {GAINS[control]}: {points:.1f} points."
 
 
 def percents(name: str, value: Interval) -> Row:
@@ -432,12 +446,14 @@ def made() -> dict[Path, str]:
     """The page, its picture and all readings, as the kept rows have them."""
     kept = Kept()
     every = readings(kept)
+    gains = [*question_gains(kept)]
     tables = {
         "state": state(kept),
         "kinds": kinds_table(every),
         "ways": ways_table(every),
         "sample": sample(kept),
         "cost": cost_table(),
+        "gains": "\n".join(smallest_gain(*gain) for gain in gains),
     }
     page = PAGE.read_text(encoding="utf-8")
     for name, text in tables.items():
@@ -446,7 +462,7 @@ def made() -> dict[Path, str]:
             before, _, rest = page.partition(head)
             page = f"{before}{head}{text}\n{end}{rest.partition(end)[2]}"
     lines = [reading_cells(name, row) for name, row in every]
-    lines += question_gains(kept)
+    lines += [gain_cells(*gain) for gain in gains]
     table = io.StringIO()
     writer = csv.DictWriter(table, list(lines[0]), lineterminator="\n")
     writer.writeheader()
