@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,6 +17,7 @@ from carb_cli.family_table import place_name
 from carb_cli.report.content import content, read_runs
 from carb_cli.report.group_chart import panels
 from carb_cli.report.heat_map import HeatMap, beaten, heat_map
+from carb_cli.report.page import chart_of
 from carb_data import Dataset, ScoreTable, cultures, load
 from carb_metrics import family_accuracy
 from carb_scorers import evaluate
@@ -64,6 +66,25 @@ def test_the_first_screen_shows_the_best_scorer_on_a_family(carb: Carb, tmp_path
     texts = "".join(drawn.itertext())
     assert "a <script>" in texts
     assert "50.0" in texts
+
+
+@pytest.mark.parametrize(("families", "first"), [(3, "share"), (12, "win")])
+def test_the_first_chart_is_sorted_by_the_measure_that_it_shows_first(
+    carb: Carb, tmp_path: Path, families: int, first: str
+) -> None:
+    """With too few families ranks are by accuracy, and the chart began with the place win rate."""
+    sets = [item for number in range(families) for item in small_family(number)]
+    Dataset(sets).save(tmp_path / "d.jsonl")
+    scorers = ("baseline:length", "baseline:random", "baseline:label")
+    run = tmp_path / "run"
+    assert carb("run", "--data", tmp_path / "d.jsonl", "--scorer", *scorers, "--out", run).code == 0
+    report = content(read_runs([run]))
+    chart = chart_of(report)
+    assert (report.ranked_by == "place_win") == chart["families"] == (first == "win")
+    shown = [row[first].estimate for row in chart["rows"]]
+    assert shown == sorted(shown, reverse=True)
+    if first == "share":
+        assert shown == [report.scorers[row["whole"]].overall.accuracy for row in chart["rows"]]
 
 
 def test_accuracy_by_group_is_drawn(carb: Carb, tmp_path: Path) -> None:

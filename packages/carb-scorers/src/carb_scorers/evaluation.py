@@ -12,16 +12,14 @@ import anyio
 from anyio.lowlevel import checkpoint
 from pydantic import ValidationError
 
-from carb_data import CarbError, Dataset, first_defect
-from carb_scorers.blind import Asked, Blinded, blind, checked, made
+from carb_data import CarbError, first_defect
+from carb_scorers.blind import Asked, checked, made
 from carb_scorers.scorer import (
     Results,
     Scorer,
     ScoreRequest,
     ScoreResult,
-    ScorerSpec,
     failed,
-    told_culture,
 )
 
 __all__ = ["WINDOW", "Progress", "score_all"]
@@ -186,16 +184,6 @@ async def _score_each(
         raise errors.exceptions[0] from None
     finally:
         hand_over()
-
-
-def requests_for(dataset: Dataset, spec: ScorerSpec, seed: int) -> list[Blinded]:
-    """All requests that score a data set, labels hidden, in the order of the data set."""
-    told = told_culture(spec)
-    return [
-        blinded
-        for item in dataset
-        for blinded in blind(item, seed=seed, comparative=spec.comparative, told=told)
-    ]
 
 
 class ProgressCounter:

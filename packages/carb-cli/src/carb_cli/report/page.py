@@ -65,10 +65,12 @@ def render(
 
 
 def chart_of(report: Report) -> dict[str, Any]:
-    """The first chart: for each scorer the place win rate and row accuracy with their limits, or
-    accuracy where there are no families."""
+    """The first chart, of what ranks: the place win rate and row accuracy of each scorer with their
+    limits, or accuracy where families are too few."""
     marked = marked_labels(report)
-    families = report.families
+    families = None
+    if report.ranked_by == "place_win":
+        families = report.families
     rows = []
     for name, part in report.scorers.items():
         win = Interval()

@@ -15,8 +15,8 @@ from filelock import FileLock, Timeout
 from polars import col
 
 from carb_data import CarbError, Dataset, DiskError, ScoreTable, write_whole
-from carb_scorers.blind import Blinded, unblind
-from carb_scorers.evaluation import OnProgress, requests_for
+from carb_scorers.blind import Blinded, blind, unblind
+from carb_scorers.evaluation import OnProgress
 from carb_scorers.run.record import (
     DatasetRecord,
     ErrorRow,
@@ -33,7 +33,7 @@ from carb_scorers.run.score_journal import (
     journal_head,
     score_missing,
 )
-from carb_scorers.scorer import ScoreError, Scorer, ScoreResult, ScorerSpec, failed
+from carb_scorers.scorer import ScoreError, Scorer, ScoreResult, ScorerSpec, failed, told_culture
 from carb_scorers.spec import check_given, kinds, parse_spec, plan_of, provider, using
 
 JOURNAL = "journal"
@@ -148,7 +148,12 @@ async def scored(job: Job, label: str, given: Scorer | str) -> Outcome:
             )
         places = (item.culture for item in job.dataset)
         head = journal_head(spec, fingerprint=job.dataset.fingerprint, seed=job.seed, places=places)
-        blinded = requests_for(job.dataset, spec, job.seed)
+        told = told_culture(spec)
+        blinded = [
+            one
+            for item in job.dataset
+            for one in blind(item, seed=job.seed, comparative=spec.comparative, told=told)
+        ]
         with ScoreJournal(job.journals, head) as journal:
             try:
                 results = await score_missing(
