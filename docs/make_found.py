@@ -472,11 +472,12 @@ def made() -> dict[Path, str]:
 
 def unfounded(page: str) -> set[str]:
     """What the text of the page says and nothing holds: an interval that is no reading, another
-    number with a decimal point that stands in no table of the page."""
+    number with a decimal point that stands in no made part of the page."""
     number = r"(?<![\w.])-?\d+\.\d+(?![\w.])"
     interval = rf"({number})(?:%|\spoints)?\s\[({number}),\s({number})\]"
-    tables = "\n".join(re.findall(r"^\|.*", page, flags=re.MULTILINE))
-    text = re.sub(r"^\|[^\n]*|^```.*?^```$", "", page, flags=re.MULTILINE | re.DOTALL)
+    made_parts = r"^<!-- found: .*?^<!-- end -->$"
+    tables = "\n".join(re.findall(made_parts, page, flags=re.MULTILINE | re.DOTALL))
+    text = re.sub(rf"{made_parts}|^```.*?^```$", "", page, flags=re.MULTILINE | re.DOTALL)
     known = {match.groups() for match in re.finditer(interval, tables)}
     for line in read_csv(READINGS.name):
         for key in ("place_win", "row"):
