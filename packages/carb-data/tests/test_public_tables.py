@@ -178,6 +178,51 @@ SHAPES = {
         }
         for n, (asked, c) in enumerate([(ASKED, C), (ALSO, "")])
     ],
+    "AlpacaEval 2": both(
+        1.51, 1.0000012, "preference", asks="instruction", generator_1="x", output_1=A, output_2=B
+    ),
+    "Auto-J": both(
+        1, 0, "label", asks="prompt", scenario="planning", **{"response 1": A, "response 2": B}
+    ),
+    "DREAM": both(B, A, "answer", choice=[A, B, C], dialogue=["M: Hello.", "W: Hi."]),
+    "Moodle": both(
+        "B", "A", "Answer 1", asks="questiontext", **named("A B C D"), **{"Answer 2": ""}
+    ),
+    "Kahoot": both(
+        "2",
+        1.0,
+        "Correct answer(s) - choose at least one",
+        asks="Question - max 120 characters",
+        **{f"Answer {n} - max 75 characters": o for n, o in enumerate(OPTIONS[:4], 1)},
+    ),
+    "ten answers, a letter": both("J", "A", "answer", answers=[A, *TEN[:8], B]),
+    "ten answers, a number": both(9, 0, "correct_index", answers=[A, *TEN[:8], B]),
+    "two ranks": both([2, 1], [1, 2], "ranking", asks="prompt", responses=[A, B]),
+    "ranks beside responses": [
+        {
+            "prompt": asked,
+            **named("response_1 response_2 response_3", 3),
+            **dict(zip(("rank_1", "rank_2", "rank_3"), ranks, strict=True)),
+        }
+        for asked, ranks in [(ASKED, (2, 1, 3)), (ALSO, (1, 3, 2))]
+    ],
+    "responses with ranks": [
+        {
+            "prompt": asked,
+            "responses": [{"response": o, "rank": n} for o, n in zip(OPTIONS, ranks, strict=False)],
+        }
+        for asked, ranks in [(ASKED, (2, 1, 3)), (ALSO, (1, 3, 2))]
+    ],
+    "labelled option texts": both(
+        "B",
+        "A",
+        "correct_option_id",
+        options=[{"option_id": n, "option_text": o} for n, o in zip("ABC", OPTIONS, strict=False)],
+    ),
+    "labels of 0 and 1": [
+        {"question": asked, "options": [{"text": o, "label": int(o == right)} for o in (A, B, C)]}
+        for asked, right in [(ASKED, B), (ALSO, A)]
+    ],
     "an arena of our own": both(
         "Response B", "response a", "preference", asks="prompt", response_a=A, response_b=B
     ),
@@ -262,6 +307,55 @@ def test_words_for_a_tie_leave_the_row_out(tmp_path, tie):
     rows = [{**SHAPES["an arena of our own"][0], "preference": key} for key in (tie, "B")]
     found = load(saved(tmp_path, [row | {"id": n} for n, row in enumerate(rows)]))
     assert [item.chosen.text for item in found] == [B]
+
+
+@pytest.mark.parametrize(
+    ("name", "field", "tie"),
+    [
+        ("AlpacaEval 2", "preference", 1.5),
+        ("AlpacaEval 2", "preference", 0),
+        ("Auto-J", "label", 2),
+    ],
+)
+def test_ties_of_judged_pairs_leave_the_row_out(tmp_path, name, field, tie):
+    first, second = SHAPES[name]
+    found = load(saved(tmp_path, [first | {field: tie}, second]))
+    assert [item.chosen.text for item in found] == [A]
+
+
+def test_an_empty_preference_is_refused_as_empty(tmp_path):
+    first, second = SHAPES["AlpacaEval 2"]
+    with pytest.raises(CarbError, match=r"rows\.jsonl:2: answer: is empty"):
+        load(saved(tmp_path, [first, second | {"preference": None}]))
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"prompt": ASKED, "responses": [A, B, C], "ranking": [2, 3, 1]},
+        {"question": ASKED, "options": [{"text": A, "label": 0}, {"text": B, "label": 1}]},
+        {"question": ASKED, "answers": [A, B], "answer": A},
+        {"question": ASKED, "answers": [A, B], "label": 1},
+        {"instruction": ASKED, "output_1": A, "output_2": B, "preference": 1.7},
+    ],
+)
+def test_an_order_or_its_inverse_and_numbers_or_marks_are_refused(tmp_path, row):
+    with pytest.raises(CarbError, match="its columns"):
+        load(saved(tmp_path, [row]))
+
+
+def test_two_right_answers_of_a_quiz_are_refused_by_row(tmp_path):
+    first, second = SHAPES["Moodle"]
+    with pytest.raises(CarbError, match=r"rows\.jsonl:2: answer: has two readings"):
+        load(saved(tmp_path, [first, second | {"Answer 2": "C"}]))
+
+
+def test_rows_that_are_only_numbered_are_left_out_and_counted(tmp_path):
+    rows = [{"nr": n, "time": 20} for n in range(3, 8)]
+    quiz = [{"nr": n, **row} for n, row in enumerate(SHAPES["Moodle"])]
+    found = load(saved(tmp_path, [*quiz, *rows]), language="en")
+    assert len(found) == 2
+    assert any(note.startswith("5 rows have neither question") for note in found.notes)
 
 
 def test_words_of_a_declaration_do_not_tell_the_language(tmp_path):

@@ -180,9 +180,9 @@ class OptionsAsGiven(_Rule):
     key: str = ""
     """Field that tells the right option: its text, letter, number, or its field's name."""
     keys: tuple[str, ...] = ()
-    """The keys in the order of the options, ``a|b`` where several mean one; the text, letter or
-    number of the option without them. Without a key the first option is right; without options the
-    first names of the keys are the options."""
+    """The keys in the order of the options, ``a|b`` where several mean one, or ``~`` and a regular
+    expression; the text, letter or number of the option without them. Without a key the first
+    option is right; without options the first names of the keys are the options."""
     first: int | None = None
     """Number of the first option, 0 or 1; null where the numbers of the file tell it."""
     wrong: str = ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -226,12 +227,20 @@ def _option(
         if rule.key:
             return place_of(key, given, system, field)
         return 0
+    if not key:
+        raise UnreadError((field, "is empty"))
     known = zip(rule.keys, given.texts, strict=False)
     for number, (keys, option) in enumerate(known):
-        words = map(plain, keys.split("|"))
-        if key and option and plain(key) in words:
+        if option and _means(keys, key):
             return number
     raise UnreadError((field, f"'{key}' is none of the options"))
+
+
+def _means(keys: str, key: str) -> bool:
+    """Whether a key is one of some names, or fits the regular expression behind ``~``."""
+    if keys.startswith("~"):
+        return re.fullmatch(keys[1:], key) is not None
+    return plain(key) in map(plain, keys.split("|"))
 
 
 def options_of(rule: OptionsAsGiven, record: Record) -> tuple[Options, Answers]:
@@ -285,8 +294,8 @@ def _entries(value: Any, path: str) -> list[tuple[str | None, Any]]:
     return [(name, value)]
 
 
-_LABELS = ("label", "key", "id", "letter")
-_TEXTS = ("text", "value", "content", "answer")
+_LABELS = ("label", "key", "id", "letter", "option_id", "option_label", "option_letter")
+_TEXTS = ("text", "value", "content", "answer", "option_text")
 
 
 def _labelled(options: Any) -> Any:
