@@ -84,6 +84,18 @@ def test_the_summary_of_a_run_marks_controls_and_told_scorers(carb: Carb, told_r
     assert "  baseline:length: place win rate" in again
 
 
+def test_a_control_without_the_facts_of_some_sets_is_named(carb: Carb, tmp_path: Path) -> None:
+    """Where a run prints its numbers, and in the report that people read later."""
+    known = with_places(small_family(1)[0])
+    bare = known.model_copy(update={"id": "bare", "prompt": "?", "family": None})
+    Dataset([known, bare]).save(tmp_path / "data.jsonl")
+    out = tmp_path / "run"
+    ended = carb("run", "--data", tmp_path / "data.jsonl", "--scorer", CONTROL, "--out", out)
+    assert ended.code == 0, ended.err
+    for text in (ended.out, carb("report", out).out):
+        assert "without any: 1 (the first: 'bare'" in " ".join(text.split())
+
+
 def test_the_verdict_marks_a_scorer_that_is_told_the_culture(told_run: Path) -> None:
     """The sentences that people quote named it as any other."""
     runs = read_runs([told_run])

@@ -3,15 +3,19 @@ kind of scorer."""
 
 from __future__ import annotations
 
+from functools import partial
+
 import anyio
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from carb_data import UNSPECIFIED, load
+from carb_data import UNSPECIFIED, CarbError, Dataset, load
 from carb_data.facts import Fact
 from carb_data.models import as_text
-from carb_scorers import open_scorer
+from carb_scorers import evaluate, open_scorer
 from carb_scorers.open_book import HEADING, FactSearch, OpenBookScorer, search_of
+from carb_scorers.run import RunRecord, run
 from fake_scorer import FakeScorer
 from fake_scorer import request as about
 
@@ -96,3 +100,33 @@ def test_every_kind_takes_the_option(tmp_path):
     path.write_text("\n".join(found.model_dump_json() for found in FACTS))
     assert open_scorer(f"baseline:length?facts={path}").spec.parameters["facts"] == str(path)
     assert open_scorer("baseline:length?facts=carb-seed").spec.parameters["facts"] == "carb-seed"
+
+
+def reworded(items):
+    """Sets with the question in other words, none of which a fact of theirs has."""
+    return [item.changed(id=f"{item.id}-x", prompt="?", family=None) for item in items]
+
+
+def test_sets_without_their_fact_are_counted_recorded_and_named(tmp_path):
+    """Questions in new words found no fact of an older bank, and were scored without a word."""
+    some = [item for item in load("carb-seed") if item.language == "th"][:6]
+    sets = Dataset([*some[:4], *reworded(some[4:])])
+    path = tmp_path / "run"
+    spec = "baseline:length?facts=carb-seed"
+    for _ in range(2):  # a resumed run says it, too
+        record = anyio.run(partial(run, sets, [spec, "baseline:length"], path))
+        book, closed = record.scorers
+        assert book.without_fact == (f"{some[4].id}-x", f"{some[5].id}-x")
+        assert closed.without_fact == ()
+    assert RunRecord.read(path).scorers == record.scorers
+    with pytest.warns(UserWarning, match=r"without any: 2 "):
+        evaluate(sets, spec)
+    with pytest.warns(UserWarning, match=r"without any: 2 "):
+        evaluate(sets, OpenBookScorer(FakeScorer(comparative=False), "x", search_of("carb-seed")))
+    evaluate(Dataset(some), spec)
+
+
+def test_a_run_in_which_no_set_finds_a_fact_is_refused():
+    sets = Dataset(reworded([item for item in load("carb-seed") if item.language == "th"][:3]))
+    with pytest.raises(CarbError, match=r"no fact of the bank"):
+        evaluate(sets, "baseline:length?facts=carb-seed")

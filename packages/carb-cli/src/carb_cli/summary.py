@@ -127,6 +127,8 @@ def _show_doubts(record: RunRecord) -> None:
         if scorer.lost:
             calls = counted(scorer.lost, "more call")
             say(f"  {name}: {calls}, lost by interruptions, are in no cost or usage.")
+        if scorer.doubt:
+            say(f"  {name}: {scorer.doubt}")
         if scorer.unanswered:
             say(
                 f"  {name}: the last {counted(scorer.unanswered, 'request')} had no answer "

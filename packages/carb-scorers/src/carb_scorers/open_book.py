@@ -14,11 +14,12 @@ import hashlib
 import math
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain
 from pathlib import Path
 
-from carb_data import BonSet, Fact, as_text, load_facts, load_families, seed_folders
+from carb_data import BonSet, CarbError, Fact, as_text, load_facts, load_families, seed_folders
+from carb_scorers.blind import Blinded
 from carb_scorers.scorer import Scorer, ScoreRequest, ScoreResult
 
 HEADING = "Known about this place:"
@@ -122,6 +123,27 @@ class OpenBookScorer:
         """See ``Scorer``."""
         shown = [self._search.shown(request) for request in requests]
         return await self._scorer.score(shown)
+
+    def without_fact(self, asked: Iterable[Blinded]) -> tuple[str, ...]:
+        """Ids of the sets that are shown no fact, or not the one that their right answer follows.
+
+        Raises:
+            CarbError: none is shown any fact, so that nothing is open book.
+        """
+        missed: dict[str, None] = {}
+        shown: set[str] = set()
+        for one in asked:
+            facts = {fact.id for fact in self._search.find(one.request)}
+            shown |= facts
+            source = one.item.chosen.source
+            if not facts or (source and source.fact not in facts):
+                missed[one.item.id] = None
+        if missed and not shown:
+            raise CarbError(
+                f"'{self.spec.name}': no fact of the bank fits the place and the words of any of "
+                "these sets, so that nothing is open book. Give the bank that they were made from."
+            )
+        return tuple(missed)
 
     async def aclose(self) -> None:
         """Close the scorer."""

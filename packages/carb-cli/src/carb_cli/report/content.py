@@ -253,6 +253,7 @@ def _scorers(
             usage=record.usage,
             cost=record.cost,
             label_mass=record.label_mass,
+            doubt=record.doubt,
             rank=ranks.get(name, RankRow()),
             overall=its_parts.overall,
             macro=its_parts.by_culture_domain.macro,

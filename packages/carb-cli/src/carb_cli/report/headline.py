@@ -189,7 +189,8 @@ def _of_people(report: Report) -> str:
 
 
 def _of_failures(report: Report) -> str:
-    """The share of failed sets; a scorer that failed on every set is named for it."""
+    """The share of failed sets, a scorer that failed on every set, and a control without
+    facts."""
     parts = []
     short = marked_labels(report)
     for name in report.models:
@@ -205,6 +206,7 @@ def _of_failures(report: Report) -> str:
                 f"({share}%), counted wrong."
             )
         parts.append(of_mass(short[name], report.scorers[name].label_mass))
+    parts += [f"{short[name]}: {part.doubt}" for name, part in report.scorers.items() if part.doubt]
     return " ".join(filter(None, parts))
 
 

@@ -80,6 +80,8 @@ class ScorerPart(Frozen):
     label_mass: float | None = None
     """Median probability that the allowed answers hold together, where a judge's probabilities are
     read."""
+    doubt: str = ""
+    """A sentence about sets that a control was asked about without their fact."""
     overall: Cell
     """Over the main sets, each with the same weight: the headline."""
     macro: Cell

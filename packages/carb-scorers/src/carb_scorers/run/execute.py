@@ -17,6 +17,7 @@ from polars import col
 from carb_data import CarbError, Dataset, DiskError, ScoreTable, write_whole
 from carb_scorers.blind import Blinded, blind, unblind
 from carb_scorers.evaluation import OnProgress
+from carb_scorers.open_book import OpenBookScorer
 from carb_scorers.run.record import (
     DatasetRecord,
     ErrorRow,
@@ -154,6 +155,9 @@ async def scored(job: Job, label: str, given: Scorer | str) -> Outcome:
             for item in job.dataset
             for one in blind(item, seed=job.seed, comparative=spec.comparative, told=told)
         ]
+        without_fact: tuple[str, ...] = ()
+        if isinstance(scorer, OpenBookScorer):
+            without_fact = scorer.without_fact(blinded)
         with ScoreJournal(job.journals, head) as journal:
             try:
                 results = await score_missing(
@@ -173,7 +177,8 @@ async def scored(job: Job, label: str, given: Scorer | str) -> Outcome:
                     or failed(one.request, error.last.kind, message)
                     for one in blinded
                 ]
-            return _outcome(job.dataset, spec, blinded, results, journal)
+            outcome = _outcome(job.dataset, spec, blinded, results, journal)
+    return outcome._replace(record=outcome.record.changed(without_fact=without_fact))
 
 
 @contextmanager

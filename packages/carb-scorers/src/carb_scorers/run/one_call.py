@@ -48,6 +48,8 @@ async def evaluate_async(
     for label, one in zip(labels_of(given), given, strict=True):
         outcome = await scored(job, label, one)
         tables.append(outcome.table)
+        if outcome.record.doubt:
+            warnings.warn(f"'{label}': {outcome.record.doubt}", stacklevel=2)
         if outcome.errors:
             reasons = Counter(f"{row.kind}: {row.message}" for row in outcome.errors)
             told = "; ".join(f"{reason} ({count})" for reason, count in reasons.most_common(3))

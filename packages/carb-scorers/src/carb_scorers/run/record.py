@@ -49,9 +49,23 @@ class ScorerRecord(Frozen):
     unanswered: int = 0
     """The last requests, which a server did not answer. They count as errors, and none is kept: the
     same command asks them again."""
+    without_fact: tuple[str, ...] = ()
+    """The sets that a scorer with ``facts=BANK`` was asked about without the fact that their right
+    answer follows, or without any."""
     cost: float | None = None
     """Cost in the currency of the scorer's ``price_in`` and ``price_out`` (per million tokens);
     null without prices."""
+
+    @property
+    def doubt(self) -> str:
+        """A sentence about an open book that was closed for some sets; empty where it was not."""
+        if not self.without_fact:
+            return ""
+        return (
+            "sets asked without the fact that their right answer follows, or without any: "
+            f"{len(self.without_fact):,} (the first: '{self.without_fact[0]}'; all: run.json). "
+            "Score them apart, or give the bank that has their questions."
+        )
 
 
 class Machine(Frozen):
