@@ -59,7 +59,7 @@ def test_columns_of_no_shape_are_named(tmp_path):
     path = write(tmp_path / "a.csv", "prompt,good,poor\nWhen?,now,never\n")
     with pytest.raises(
         CarbError,
-        match=r"\(good, poor, prompt\) are neither .*Nearest is .*missing: .*Rename them",
+        match=r"\(good, poor, prompt\) .*Nearest is .*missing: .*Rename them",
     ):
         read_rows(path, **SAID)
 

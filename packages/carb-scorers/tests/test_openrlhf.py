@@ -200,7 +200,7 @@ def test_turns_stay_turns() -> None:
     ],
 )
 def test_what_no_known_family_wrote_is_refused(prompt: str) -> None:
-    with pytest.raises(CarbError, match=r"none of the \d+ families.*--policy-template MODEL"):
+    with pytest.raises(CarbError, match=r"--policy-template MODEL"):
         Policy().question(prompt)
 
 

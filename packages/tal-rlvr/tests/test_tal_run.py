@@ -344,7 +344,7 @@ def test_too_few_that_fit_are_refused_with_the_numbers():
     check_targets([], 10)
     with pytest.raises(
         CarbError,
-        match=r"89 of 100 warm-up targets fit in max_new_tokens = 10 .*median is 10 .*500",
+        match=r"89 of 100 warm-up targets fit in max_new_tokens = 10.*median is 10 .*500",
     ):
         check_targets([10] * 89 + [500] * 11, 10)
 

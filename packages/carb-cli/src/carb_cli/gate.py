@@ -17,8 +17,8 @@ MEASURES = ("place_win", "row", "accuracy")
 FailBelow = Annotated[
     str | None,
     Parameter(
-        help="A gate for CI, as NAME=NUMBER: end with 1 where a model's place_win, row (accuracy "
-        "over families) or accuracy is lower, failures lost: for example place_win=0.52.",
+        help="A gate for CI, as NAME=NUMBER, for example place_win=0.52. It ends with 1 where a "
+        "model's place_win, row (accuracy over families) or accuracy is lower; failures are lost.",
         show_default=False,
     ),
 ]

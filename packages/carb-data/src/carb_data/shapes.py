@@ -329,10 +329,9 @@ def _unknown(table: Table, tried: Sequence[tuple[Shape, list[str]]]) -> str:
     if len(lacking) < len(nearest.part.columns):
         near = f" Nearest is {nearest.declaration.name}; missing: {missing}."
     return (
-        f"{table.path}: its columns ({titles:.1000}) are neither "
-        "prompt, chosen, rejected… nor question, A, B, C, D, answer, nor those of a well-known "
-        f"table.{near} Rename them, or "
-        "declare what they hold and build the sets: carb data build MY.toml."
+        f"{table.path}: its columns ({titles:.1000}) are those of no well-known table.{near} "
+        "Rename them to prompt, chosen, rejected… or question, A, B, C, D, answer. Or declare "
+        "their contents and build the sets: carb data build MY.toml."
     )
 
 

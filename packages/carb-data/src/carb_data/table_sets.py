@@ -535,7 +535,7 @@ def unsaid(sets: Iterable[BonSet]) -> list[str]:
     if told:
         named = ", ".join(f"{language} {count:,}" for language, count in told.most_common())
         gaps.append(
-            f"Languages were detected: {named}, out of {', '.join(DETECTED)}; und is a "
-            "text that its words show in none of these. To set one for all: --language."
+            f"Languages were detected: {named}, out of {', '.join(DETECTED)}; und "
+            "marks a text in none of these. To set one for all: --language."
         )
     return gaps

@@ -126,8 +126,8 @@ def failures(
     good = tuple(best_first["scorer"])
     if not good:
         raise CarbError(
-            f"No scorer here is better than chance ({100 * chance:.0f}%), so what all good "
-            "ones miss says nothing."
+            f"No scorer here is better than chance ({100 * chance:.0f}%), so no set counts as "
+            "missed."
         )
     picks = _picks(dataset, table, good)
     sets = _judged_by_all(picks, good)

@@ -90,9 +90,8 @@ def check_targets(targets: Sequence[int], max_new_tokens: int) -> None:
     if fit >= ENOUGH * len(targets):
         return
     raise CarbError(
-        f"{fit} of {len(targets)} warm-up targets fit in max_new_tokens = {max_new_tokens} "
-        "(their median is "
-        f"{median(targets):.0f} tokens, the longest has {max(targets)}), so most judgements "
-        "would end before their "
-        f"verdict. Set max_new_tokens to {max(targets)} or more, or give shorter ones."
+        f"Only {fit} of {len(targets)} warm-up targets fit in max_new_tokens = {max_new_tokens}; "
+        f"their median is {median(targets):.0f} tokens, the longest has {max(targets)}. "
+        "Most judgements would end before their verdict. "
+        f"Set max_new_tokens to {max(targets)} or more, or give shorter ones."
     )

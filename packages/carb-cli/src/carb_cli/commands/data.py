@@ -81,7 +81,7 @@ def split(
     test
         Share for tests.
     seed
-        Seed that decides which part an origin goes to.
+        Seed of the assignment of origins to parts.
     """
     shares = {"train": train, "dev": dev, "test": test}
     parts = loaded(data).split(shares, seed=seed, apart=True)
@@ -118,8 +118,7 @@ def fetch(
     names
         Names of sources; all stands for every source with a licence.
     accept_no_licence
-        Fetch files also where nobody granted a licence. Whether you may use them is then for you to
-        judge.
+        Fetch files without a licence, too. Judge yourself whether you may use them.
     """
     known = fetchable()
     if not names:
@@ -172,8 +171,8 @@ def build(
     name
         The source; `carb data list` shows them. Or a .toml file that declares one.
     source
-        Folder or file that holds the source's data. By default, what `carb data fetch` got, or a
-        folder of the source's name in CARB_DATA_DIR.
+        Folder or file that holds the source's data. By default, the files of `carb data fetch`, or
+        a folder of the source's name in CARB_DATA_DIR.
     seed
         Seed of all random choices.
     option

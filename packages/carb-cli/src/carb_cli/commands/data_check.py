@@ -42,9 +42,9 @@ def check(
     Every defect of the form is reported with file, line and field. Then come copies and
     near-copies, and texts in another language than declared. Last are perturbations of the wrong
     kind, and families without the set of one of their answers. Each attack sees the answers of a
-    set but not its culture, and picks one; where it works, repair the data.
+    set but not its culture, and picks one. If it works, repair the data.
 
-    Exits with 1 when there are errors, or when a set is in the training data. So it does when an
+    Exits with 1 on errors, and when a set is in the training data. It also exits with 1 when an
     attack on the whole data set has an interval ten points or more above chance.
 
     For example:
@@ -165,12 +165,9 @@ def _show_audit(audit: AuditReport) -> None:
     )
     table(title, columns, rows, right=columns[2:5])
     if audit.passed:
-        reach = "not even one that is always right could be found out"
+        reach = "they are too few to detect even an attack that is always right"
         if audit.detectable is not None:
-            reach = (
-                f"one that is right in {percent(audit.detectable)}% or more would have "
-                "been found out"
-            )
+            reach = f"one right in {percent(audit.detectable)}% or more would be detected"
         say(f"No attack works on these sets; {reach}.")
 
 

@@ -34,7 +34,7 @@ def show(data: DataName, *, family: str | None = None, json: Json = False) -> No
     Parameters
     ----------
     family
-        Show this family alone: its places, its answers, and which is right where.
+        Show this family alone: its places, its answers, and where each is right.
     """
     dataset = loaded(data)
     families = families_of(dataset)

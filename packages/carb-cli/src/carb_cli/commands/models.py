@@ -138,7 +138,7 @@ def _list(*, json: bool) -> None:
         "Memory: 2 bytes for each parameter; a run needs some more. A licence with '?' has "
         "no source."
     )
-    say("Show one, or print a form's file: carb models NAME. Ask one: carb eval NAME.")
+    say("Show one, or print a form's file: carb models NAME. Evaluate one: carb eval NAME.")
 
 
 def _show(model: KnownModel) -> None:
@@ -168,7 +168,7 @@ def _show(model: KnownModel) -> None:
             list(figures.items()),
             right=["%"],
         )
-    say(f"Ask it: carb eval {model.name}")
+    say(f"Evaluate it: carb eval {model.name}")
 
 
 def _billions(value: int | None, digits: int) -> str:

@@ -201,8 +201,8 @@ def collect(
     answers
         Files that the page saved (.json).
     forget
-        Remove the person of this name with all answers, questions and links. Copies made before
-        keep what they have.
+        Remove the person of this name with all answers, questions and links. Earlier copies of the
+        review file keep them.
     renew
         Make a new private link for the person of this name; the old one ends, on all devices.
     written

@@ -67,7 +67,7 @@ def run(
         each model in it.
     dry_run
         Print the calls, the gigabytes to fetch, and estimates of tokens, cost and time; keep no
-        score. The time comes from ten sets, scored where the weights are on this disk. The cost
+        score. If the weights are on this disk, ten sets are scored to estimate the time. The cost
         needs price_in and price_out (per million tokens) in the spec.
     timeout_per_model
         Seconds until a model of a suite is stopped and reported. Default: no limit.

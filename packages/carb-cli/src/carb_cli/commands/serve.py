@@ -53,9 +53,9 @@ def serve(
     timeout
         Seconds until a request is answered with the scores so far, or with 504.
     policy_template
-        How the prompts of /get_reward are rendered: the folder or hub id of the policy, or a format
-        with {} for the question. By default the templates of known families are undone, and others
-        are refused.
+        Format of the prompts of /get_reward: the folder or hub id of the policy, or a text with {}
+        for the question. By default the templates of known families are undone, and others are
+        refused.
     """
     require("uvicorn", "carb-scorers[serve]")
     from carb_scorers import serve as rewards

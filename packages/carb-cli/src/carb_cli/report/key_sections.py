@@ -105,9 +105,9 @@ def items(report: Report) -> Section | None:
         "Items sorted by discrimination, the lowest first",
         ("set", "<culture", "<domain", "won %", "discrimination"),
         rows,
-        "A low one is won by weak scorers rather than by strong ones: the key may be "
-        "wrong, or two answers right. With "
-        "few scorers chance alone makes many, so this is an order to read in and no finding.",
+        "Weak scorers win an item of low discrimination more often than strong ones: its key may "
+        "be wrong, or two answers right. Few scorers make many such items by chance: read them in "
+        "this order, and conclude nothing from one alone.",
     )
     finding = f"{report.items.scorers} scorers judged them."
     return Section("items", "Which sets look wrong?", finding, (sorted_by,) if rows else ())
@@ -118,7 +118,7 @@ def failures(report: Report) -> Section | None:
     missed = report.failures
     title = "What do all good scorers miss?"
     if missed is None:
-        none = "No scorer is clearly better than chance, so this says nothing."
+        none = "No scorer is clearly better than chance, so no set counts as missed."
         return Section("failures", title, none, ())
     tables = (_where_missed(report, missed), _taken_instead(missed))
     kept = tuple(table for table in tables if table.rows)

@@ -298,5 +298,5 @@ def _finished(record: Record, part: Part) -> Record | str:
             value = pattern.sub(text, value)
         record[name] = " ".join(value.split())
     if not all_hold(part.where, record):
-        return "it is not of the kind that is taken"
+        return "its kind is not taken"
     return record

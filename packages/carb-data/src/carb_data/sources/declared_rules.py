@@ -158,7 +158,7 @@ def _unlike(part: Part, rule: OptionsAsGiven, given: Given) -> str | None:
         if _alike(one, other) >= rule.apart:
             return "two wrong options are nearly the same, so that the right one is the odd one out"
     if any(_is_blocked(part, text) for text in (given.asked, *answers)):
-        return "the question or an option holds what is blocked"
+        return "the question or an option holds a blocked text"
     return None
 
 
@@ -440,7 +440,7 @@ def _unfit(part: Part, item: Item) -> str | None:
     if not part.shortest <= len(item.text) <= part.longest:
         return "the answer is too short or too long"
     if _is_blocked(part, item.text):
-        return "the answer holds what is blocked"
+        return "the answer holds a blocked text"
     return None
 
 

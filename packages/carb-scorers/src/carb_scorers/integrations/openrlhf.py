@@ -127,14 +127,14 @@ class Policy:
         plain = _BEGINNING.sub("", prompt)
         if has_tokens(plain):
             raise CarbError(
-                "has control tokens, as a chat template renders it, of none of the "
-                f"{len(TEMPLATES.families)} families that are known. Start the server with "
+                "has control tokens of a chat template that is none of the "
+                f"{len(TEMPLATES.families)} known families. Start the server with "
                 "--policy-template MODEL, the policy's folder or hub id, or with "
                 "--policy-template '{}' where they are words of the question"
             )
         if _begins_an_answer(plain):
             raise CarbError(
-                "begins and ends with words that seem to mark turns, of no format that is known. "
+                "begins and ends with words that seem to mark turns of an unknown format. "
                 "Start the server with --policy-template FORMAT, for example 'User: {}\\nBot:', or "
                 "with --policy-template '{}' where they are words of the question"
             )

@@ -343,9 +343,9 @@ def _refuse_other_code(name: str, model: Any, loader: Any) -> None:
     loaded = {type(part).__name__ for part in (model, model.base_model)}
     if isinstance(loader, str) and named.rpartition(".")[2] not in {"", *loaded}:
         raise CarbError(
-            f"The model '{name}' comes with code of its own ({named}), without which its score is "
-            "not known. Read that code, and if you trust it, add trust_remote_code=true. Where "
-            "transformers does not use it even then, score a server that does."
+            f"The model '{name}' needs code of its own ({named}) for its score. Read that code, "
+            "and if you trust it, add trust_remote_code=true. If transformers still does not use "
+            "it, score a server that does."
         )
 
 
@@ -391,5 +391,5 @@ def revision_of(name: str, revision: str | None, file: str = "config.json") -> s
     path = hub.cached_file(name, file, revision=revision)
     commit = hub.extract_commit_hash(str(path), None)
     if commit is None:
-        raise CarbError(f"Which commit of '{name}' the hub gave is not known; give a folder.")
+        raise CarbError(f"The commit of '{name}' is not known; give a folder.")
     return str(commit)

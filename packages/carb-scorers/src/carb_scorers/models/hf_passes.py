@@ -327,8 +327,8 @@ class Passes:
         finite = all(numbers.isfinite().all() for numbers in alone.values())
         if finite and not self._agrees(ONE_BY_ONE, rows, alone):
             raise CarbError(
-                "This model gives one text another score at each pass, as chance has it (its "
-                "attention is random); choose another model."
+                "This model gives one text another score at each pass (its attention is random); "
+                "choose another model."
             )
         for cached, batched in product((True, False), (True, False)):
             if cached and self._forward is None:

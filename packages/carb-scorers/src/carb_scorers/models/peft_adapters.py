@@ -133,8 +133,8 @@ def load_adapted(
         ) from None
     if adapted.active_peft_config.is_prompt_learning:
         raise CarbError(
-            f"The adapter '{name}' is a prompt that was learned ({config.get('peft_type')}), which "
-            "is not read here; adapters that change weights (LoRA) are."
+            f"The adapter '{name}' is a learned prompt ({config.get('peft_type')}). Here only "
+            "adapters that change weights (LoRA) are read."
         )
     expected = {_plain(key) for key in peft.get_peft_model_state_dict(adapted)}
     lacking = sorted(expected - set(shapes))
@@ -151,7 +151,7 @@ def _check_read(name: str, adapted: Any, config: Mapping[str, Any], beside: set[
     unread = sorted(beside - {*adapted.get_base_model().state_dict()}) + options
     if unread:
         raise CarbError(
-            f"The adapter '{name}' holds what peft does not read: {', '.join(unread[:3])}. Its "
+            f"In the adapter '{name}' peft does not read: {', '.join(unread[:3])}. Its "
             f"{CONFIG} is of other weights, or of a newer peft (pip install -U peft)."
         )
 

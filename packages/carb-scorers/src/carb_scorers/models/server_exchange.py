@@ -68,7 +68,7 @@ class Secret:
         return "***"
 
     def __reduce__(self) -> str:
-        raise TypeError("a key is not to be written anywhere")
+        raise TypeError("a key is never written")
 
 
 def read_answer(url: str, key: Secret, response: Any, content: bytes, *, proven: bool) -> Answer:
@@ -148,7 +148,7 @@ def _refused(
     if status in {403, 404, 405, 501} and not proven:
         hint = "Are url= and the model's name"
         if status == 403:
-            hint = "Are the key and what it permits"
+            hint = "Are the key and its permissions"
         raise CarbError(f"{url} answers {status}: {message}. {hint} right?")
     if status in {400, 422} and (parameter := _refused_parameter(answer, message)):
         raise RequestError("http", f"{status}: {message}", parameter=parameter)

@@ -251,8 +251,8 @@ class ServerLanguageModel(ServerModel):
             self._reports_logprobs = True
         elif not self._reports_logprobs:
             raise CannotError(
-                f"The server gives no log-probabilities for '{self.model}': start it so that it "
-                "does (vLLM: --max-logprobs 20; a reasoning parser may leave them out), or use "
+                f"The server gives no log-probabilities for '{self.model}'. Start it with them "
+                "(vLLM: --max-logprobs 20; a reasoning parser may leave them out), or use "
                 "read=generate."
             )
         return steps
@@ -262,8 +262,8 @@ class ServerLanguageModel(ServerModel):
         steps = self._steps(choice)
         if not message.get("content") and _thought(message):
             raise CannotError(
-                "The log-probabilities of the server are those of a thought (reasoning_content): "
-                "turn thinking off (chat_template_kwargs=), start the server without its reasoning "
+                "The server's log-probabilities belong to a thought (reasoning_content). "
+                "Turn thinking off (chat_template_kwargs=), start the server without its reasoning "
                 "parser, or use read=generate."
             )
         choices = _among(steps[0][1], wanted, usage)
@@ -475,9 +475,9 @@ class ServerRewardModel(ServerModel):
             if not ones and not (within and number >= enough):
                 continue
             raise CarbError(
-                f"All of {number} scores of '{self.model}' lie in [{lowest:g}, 1], so that the "
-                "server seems to put a sigmoid, a softmax or a tanh behind the head. Ask for raw "
-                "outputs with an option of the server (vLLM: --pooler-config), or write "
+                f"All of {number} scores of '{self.model}' lie in [{lowest:g}, 1]: the server "
+                "seems to put a sigmoid, softmax or tanh behind the head. Ask for raw outputs "
+                "with an option of the server (vLLM: --pooler-config), or write "
                 "bounded=true if the head itself gives such numbers."
             )
 

@@ -65,9 +65,8 @@ def model_source(target: str, *, gguf: bool = False) -> str:
     if folder.suffix == ".gguf":
         if not gguf:
             raise CarbError(
-                f"'{target}' is a GGUF file, which judge:, implicit: and think: read with "
-                "backend=hf, and nothing else "
-                "does. Give a folder with config.json and safetensors weights, or a hub id "
+                f"'{target}' is a GGUF file. Only judge:, implicit: and think: read it, with "
+                "backend=hf. Give a folder with config.json and safetensors weights, or a hub id "
                 "owner/name."
             )
         if folder.is_file():
