@@ -346,3 +346,7 @@ def test_sizes_beyond_the_pool_and_scores_that_are_no_numbers_are_refused():
             pick_weights([1, 2, 3], n)
     with pytest.raises(CarbError, match="NaN"):
         pick_weights([1.0, float("nan"), 0.5], 2)
+
+
+def test_scores_that_differ_by_floating_noise_share_the_pick():
+    assert pick_weights([0.1 + 0.2, 0.3, 0.1], 3) == [0.5, 0.5, 0.0]

@@ -51,6 +51,13 @@ def test_best_of_n_picks_what_the_scorer_likes_best() -> None:
     assert scorer.closed == 0
 
 
+def test_best_of_n_calls_scores_that_differ_by_floating_noise_a_tie() -> None:
+    scores = {"a": 0.1, "b": 0.3, "c": 0.1 + 0.2}
+    noisy = FakeScorer(lambda texts: [scores[text] for text in texts])
+    pick = best_of_n(noisy, "Was?", list(scores), **PLACE)
+    assert (pick.index, pick.tied) == (1, (1, 2))
+
+
 def test_best_of_n_makes_nothing_up_when_scoring_fails() -> None:
     pick = best_of_n(Fake(), "Was?", ["gut", "bad"], **PLACE)
     assert (pick.index, pick.response, pick.scores) == (None, None, (None, None))

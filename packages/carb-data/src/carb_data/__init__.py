@@ -48,7 +48,7 @@ from carb_data.origins import copies_sentence
 from carb_data.overlap import ContaminationReport, check_contamination, normalise
 from carb_data.registry import Registry, UnknownCultureError, cultures, is_main, is_mirror
 from carb_data.surface import names_culture
-from carb_data.table import COLUMNS, ScoreTable
+from carb_data.table import COLUMNS, ScoreTable, rounded
 from carb_data.table_sets import unsaid
 from carb_data.validation import (
     JsonObject,
@@ -130,6 +130,7 @@ __all__ = [
     "read_store",
     "repeated_name",
     "require",
+    "rounded",
     "same_language",
     "seed_folders",
     "shuffled",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 import polars as pl
 from polars import col
@@ -15,7 +15,7 @@ from carb_data.journal import write_whole
 from carb_data.models import BonSet
 from carb_data.registry import is_mirror
 
-__all__ = ["COLUMNS", "OPTIONAL"]
+__all__ = ["COLUMNS", "OPTIONAL", "rounded"]
 
 _TEXTS = "scorer item_id response_id role culture domain language perturbation original"
 _ADDED = "topic source_item family kind place wording_of form"
@@ -35,6 +35,16 @@ origin (``Dataset.origins``), one for sets that share a source item, family, nea
 ``family`` is null for a set without mirrors; ``mirror`` is true for a set of a family about a
 culture that does not speak its language. It does not count for a culture's accuracy
 (``is_mirror``)."""
+
+_DIGITS = 9
+_N = TypeVar("_N", pl.Expr, pl.Series)
+
+
+def rounded(score: _N) -> _N:
+    """Scores as they are compared within a set: to nine significant digits, since less is floating
+    noise. Equal ones are a tie."""
+    return score.round_sig_figs(_DIGITS)
+
 
 _NULLABLE = {"perturbation", "original", "score", *OPTIONAL}
 _TEXT_LIKE = (pl.String, pl.Categorical, pl.Enum)

@@ -11,7 +11,7 @@ import polars as pl
 from polars import col
 from pydantic import Field
 
-from carb_data import CarbError, Dataset, ScoreTable
+from carb_data import CarbError, Dataset, ScoreTable, rounded
 from carb_metrics.cells import Counted, Result, ScorerRow, Scorers
 from carb_metrics.clusters import number
 from carb_metrics.frames import beside, refuse_lost, text, unperturbed
@@ -28,7 +28,6 @@ from carb_metrics.means import means, share_interval
 from carb_metrics.outcome import counted_sets, polars_frame
 from carb_metrics.paired import adjust
 from carb_metrics.scored import Scored
-from carb_metrics.ties import rounded
 
 PRESENTATIONS = ("scorer", "item_id", "order_id", "response_id", "position", "score")
 """Columns of ``presentations``."""

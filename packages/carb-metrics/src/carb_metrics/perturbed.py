@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 from polars import col
 
-from carb_data import CarbError, Perturbation, ScoreTable
+from carb_data import CarbError, Perturbation, ScoreTable, rounded
 from carb_metrics.cells import Result, ScorerRow, Scorers
 from carb_metrics.clusters import Ints
 from carb_metrics.frames import beside, refuse_lost, unperturbed
@@ -17,7 +17,6 @@ from carb_metrics.intervals import Floats, check_confidence
 from carb_metrics.jackknife import jackknife_interval, ratio, within
 from carb_metrics.means import share_interval
 from carb_metrics.outcome import counted_sets
-from carb_metrics.ties import rounded
 
 CAUSAL = Perturbation.CC.value
 SURFACE = (

@@ -9,13 +9,13 @@ import numpy.typing as npt
 import polars as pl
 from polars import col
 
-from carb_data import CarbError, Dataset, ScoreTable
+from carb_data import CarbError, Dataset, ScoreTable, rounded
 from carb_metrics.clusters import CLUSTER, Ints, cluster_of
 from carb_metrics.frames import beside, text, unperturbed
 from carb_metrics.intervals import Floats
 from carb_metrics.matrices import Matrices, matrices
 from carb_metrics.readings import Reading, readings
-from carb_metrics.ties import rounded, tops
+from carb_metrics.ties import tops
 
 __all__ = ["Scored", "outcomes"]
 

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from carb_data import BonSet, Dataset, ScoreTable
+from carb_data import BonSet, Dataset, ScoreTable, rounded
 from carb_data.surface import overlap
 from carb_data.surface import surface_features as features_of_set
 from carb_metrics.clusters import Bools, Ints
 from carb_metrics.frames import beside, text
 from carb_metrics.intervals import Floats
 from carb_metrics.matrices import CELL
-from carb_metrics.ties import rounded, tops
+from carb_metrics.ties import tops
 from carb_metrics.trees import Bins, boosted
 
 __all__ = ["overlap_scores"]

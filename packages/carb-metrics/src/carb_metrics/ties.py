@@ -1,41 +1,23 @@
-"""The only place that rounds and compares scores.
+"""The only place of the metrics that compares scores.
 
-Within a set, scores that agree to ``DIGITS`` significant digits are a tie: less is floating noise.
-Between two sets, order alone counts (``higher``): rounding there would be read as knowledge.
-The audit of carb-data cannot import this module; its ``share_won`` compares exact numbers.
+Within a set, they are compared as ``carb_data.table.rounded`` gives them; so are the picks of
+carb-scorers. Between two sets, order alone counts (``higher``): rounding there would be read as
+knowledge. The audit of carb-data compares exact numbers, which are no scores (``share_won``).
 """
 
 from __future__ import annotations
-
-from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 from polars import col
 
-__all__ = ["DIGITS", "higher", "rounded", "tied", "tops", "with_shares"]
+from carb_data import rounded
 
-DIGITS = 9
-"""Significant digits to which scores of one set are compared."""
+__all__ = ["higher", "tops", "with_shares"]
 
-N = TypeVar("N", pl.Expr, pl.Series)
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
-
-
-def rounded(score: N) -> N:
-    """Scores as they are compared within a set."""
-    return score.round_sig_figs(DIGITS)
-
-
-def tied(first: float | None, second: float | None) -> bool:
-    """Whether two scores of one set are a tie; a missing one ties with none."""
-    if first is None or second is None:
-        return False
-    scores = pl.Series([first, second], dtype=pl.Float64)
-    levels = rounded(scores)
-    return bool(levels[0] == levels[1])
 
 
 def higher(first: Floats, second: Floats) -> Floats:

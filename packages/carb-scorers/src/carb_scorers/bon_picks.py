@@ -19,9 +19,10 @@ from math import comb, inf, isnan
 from pathlib import Path
 from typing import Literal
 
+import polars as pl
 from pydantic import JsonValue, NonNegativeInt, PositiveInt
 
-from carb_data import CarbError, DataError, Frozen, Message, Problem, Store, read_lines
+from carb_data import CarbError, DataError, Frozen, Message, Problem, Store, read_lines, rounded
 from carb_data.tasks import Task, TaskPrompt
 from carb_scorers.evaluation import OnProgress, windows
 from carb_scorers.generate.writers import derived_seed, open_writer, sha256
@@ -358,13 +359,14 @@ def pick_weights(scores: Sequence[float], n: int) -> list[float]:
         raise CarbError(
             f"Best-of-{n} needs a pool of at least {max(n, 1)} samples; this one has {total}."
         )
+    levels = rounded(pl.Series(scores, dtype=pl.Float64)).to_list()
     weights = {}
     left = total
-    for score, tied in sorted(Counter(scores).items(), reverse=True):
+    for level, tied in sorted(Counter(levels).items(), reverse=True):
         wins = comb(left, n) - comb(left - tied, n)
-        weights[score] = wins / (tied * comb(total, n))
+        weights[level] = wins / (tied * comb(total, n))
         left -= tied
-    return [weights[score] for score in scores]
+    return [weights[level] for level in levels]
 
 
 def expected_pick(scores: Sequence[float], qualities: Sequence[float], n: int) -> float:

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass
 
+import polars as pl
 from pydantic import TypeAdapter, ValidationError
 
 from carb_data import (
@@ -19,6 +20,7 @@ from carb_data import (
     Conversation,
     Message,
     as_text,
+    rounded,
     shuffled,
     validate,
 )
@@ -343,7 +345,8 @@ def best_of_n(
     if len(known) < len(scores):
         error = next(one.error for one in scored if one.error is not None)
         return Pick(None, None, scores, scored[0].rationale, error)
-    best = [position for position, score in enumerate(scores) if score == max(known)]
+    levels = rounded(pl.Series(known, dtype=pl.Float64)).to_list()
+    best = [position for position, level in enumerate(levels) if level == max(levels)]
     tied: tuple[int, ...] = ()
     first = best[0]
     if len(best) > 1:

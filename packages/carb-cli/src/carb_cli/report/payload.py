@@ -25,10 +25,9 @@ from carb_cli.report.content import Runs
 from carb_cli.report.report_json import Report
 from carb_cli.report.shown import JudgeTexts, sent
 from carb_cli.report.tables import marked_labels
-from carb_data import BonSet, Dataset, Response, is_mirror
+from carb_data import BonSet, Dataset, Response, is_mirror, rounded
 from carb_data import cultures as registry
 from carb_metrics.scored import outcomes
-from carb_metrics.ties import rounded
 from carb_scorers import in_order
 
 MOST_CHARACTERS = 6_000_000

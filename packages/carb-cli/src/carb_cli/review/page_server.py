@@ -31,7 +31,6 @@ from carb_cli.review.review_file import (
     transaction,
 )
 from carb_data import BonSet, CarbError, first_defect, require, validate
-from carb_metrics.ties import tied
 from carb_scorers import Scorer, best_of_n
 
 require("starlette", "carb-cli[review]")
@@ -315,8 +314,7 @@ def verdict(scorer: Scorer, item: BonSet) -> Literal["fooled", "not fooled", "un
     try:
         pick = best_of_n(scorer, item.prompt, texts, culture=item.culture, language=item.language)
         if pick.index is not None:
-            tie = tied(pick.scores[0], pick.scores[1])
-            if tie:
+            if pick.tied:
                 return "undecided"
             if pick.index == 0:
                 return "not fooled"
