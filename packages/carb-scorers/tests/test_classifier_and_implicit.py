@@ -6,7 +6,8 @@ from collections.abc import Sequence
 import anyio
 import pytest
 
-from carb_scorers import ScoreError, ScoreRequest, ScoreResult, ScorerSpec, Usage
+from carb_data import CarbError
+from carb_scorers import ScoreError, ScoreRequest, ScoreResult, ScorerSpec, Usage, open_scorer
 from carb_scorers.models.protocol import Continuation, Failure, Prompt, Reward
 from carb_scorers.per_candidate import ClassifierScorer, ImplicitOptions, ImplicitScorer
 from carb_scorers.testing import check_scorer
@@ -128,3 +129,13 @@ def test_failures_of_either_model() -> None:
         )
         assert good.scores == part.scores == {"c0": 0.0}
         assert part.errors == {"c1": ScoreError(kind="text", message="no")}
+
+
+@pytest.mark.parametrize(
+    "target",
+    ["internlm/POLAR-7B", "models/polar-1_8b-base", "POLAR-7B?backend=openai&url=http://x/v1"],
+)
+def test_a_model_that_needs_a_reference_answer_is_refused_by_its_name(target: str) -> None:
+    """It has the class of InternLM2-Reward, and was scored without its reference."""
+    with pytest.raises(CarbError, match="reference answer"):
+        open_scorer(f"classifier:{target}")

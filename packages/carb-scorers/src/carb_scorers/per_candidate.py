@@ -9,10 +9,11 @@ candidates. Without a reference it is the plain log-likelihood.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable
 from typing import Literal
 
-from carb_data import Frozen, as_text
+from carb_data import CarbError, Frozen, as_text
 from carb_scorers.known import resolved
 from carb_scorers.models.protocol import (
     REWARD_MODELS,
@@ -73,6 +74,12 @@ def _open_classifier(name: str, target: str, options: Options) -> Scorer:
     """
     read, kind = read_backend_options(ClassifierOptions, name, options, REWARD_MODELS)
     target = resolved(target, "classifier")
+    # a copy under another name is not told from InternLM2-Reward, whose class it has
+    if re.search(r"polar-\d", target, re.IGNORECASE):
+        raise CarbError(
+            f"'{target}': POLAR compares an answer with a reference answer, and none is given "
+            "here, so that its score would mean nothing. Choose another reward model."
+        )
     model: RewardModel = kind.open(target, read)
     return ClassifierScorer(
         spec_of(name, "classifier", target, model, read, comparative=False), model
