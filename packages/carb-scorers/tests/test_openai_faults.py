@@ -1,5 +1,6 @@
 """The OpenAI-compatible backend against a server that does everything wrong that servers do."""
 
+import json
 import ssl
 import sys
 import threading
@@ -35,6 +36,14 @@ def test_a_lost_connection_is_tried_again(serve: Callable[..., Server], fault: o
     (found,) = ask(model(serve([fault, fault, chat()]).url))
     assert isinstance(found, Generation)
     assert found.usage.requests == 3
+
+
+def test_an_answer_that_broke_off_is_tried_again(serve: Callable[..., Server]) -> None:
+    """HTTP/1.0 has no length, and one cut line was an error row for good."""
+    part = json.dumps(chat()).encode()[:-9]
+    (read,) = ask(model(serve([reply(part), chat()]).url, Clock()))
+    assert isinstance(read, Generation)
+    assert read.usage.requests == 2
 
 
 def test_a_slow_answer_is_tried_again_then_given_up(serve: Callable[..., Server]) -> None:
@@ -78,6 +87,9 @@ def test_a_long_wait_is_the_users_to_decide(serve: Callable[..., Server]) -> Non
     clock = Clock()
     with pytest.raises(CarbError, match="asks to wait 86400 seconds"):
         ask(model(serve([reply({}, 429, Retry_After="86400")]).url, clock))
+    assert sum(clock.slept) == 0
+    (failed,) = ask(model(serve([reply({}, 429, Retry_After="86400")]).url, clock, patience=0))
+    assert isinstance(failed, Failure)
     assert sum(clock.slept) == 0
 
 
@@ -330,6 +342,19 @@ def test_what_a_server_refuses_otherwise_is_the_users_to_decide(
         ask(model(server.url))
     (found,) = ask(model(server.url, body='{"temperature": null}'))
     assert isinstance(found, Generation)
+
+
+@pytest.mark.parametrize(
+    "proxy", ["ftp://me:secret@127.0.0.1:1", "http://me:secret@[::1", "http://me:secret@host:port"]
+)
+def test_a_proxy_that_is_none_is_said_before_the_first_request(
+    monkeypatch: pytest.MonkeyPatch, proxy: str
+) -> None:
+    """Every row became an ExceptionGroup."""
+    monkeypatch.setenv("HTTPS_PROXY", proxy)
+    with pytest.raises(CarbError, match=r"HTTPS_PROXY") as refused:
+        model("https://example.test/v1")
+    assert "secret" not in str(refused.value)
 
 
 def test_a_socks_proxy_without_its_package_is_said_before_the_first_request(

@@ -1,5 +1,6 @@
 """What the OpenAI-compatible backend asks, and how it reads what is answered."""
 
+import json
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -113,6 +114,11 @@ BAD = {
     "empty choices": (reply({"choices": []}), "http", "does not have the form"),
     "odd choice": (reply({"choices": ["x"]}), "http", "does not have the form"),
     "number": (reply(chat(7)), "http", "does not have the form"),
+    "two contents": (
+        reply(json.dumps(chat("[[A]]")).replace('"role"', '"content": "[[B]]", "role"').encode()),
+        "http",
+        "two values of 'content'",
+    ),
     "422": (
         reply({"detail": [{"loc": ["body"], "msg": "field required"}]}, 422),
         "http",
@@ -149,6 +155,14 @@ BAD = {
         "a policy",
     ),
 }
+
+
+def test_the_choice_is_the_first_by_its_index(serve: Callable[..., Server]) -> None:
+    """A server may list several out of order."""
+    second, first = ({**chat(text)["choices"][0], "index": i} for i, text in ((1, "B"), (0, "A")))
+    (answer,) = ask(model(serve([{"choices": [second, first]}]).url))
+    assert isinstance(answer, Generation)
+    assert answer.text == "A"
 
 
 @pytest.mark.parametrize("name", BAD)

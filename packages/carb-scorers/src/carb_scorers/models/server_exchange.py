@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
-from carb_data import CarbError
+from carb_data import CarbError, repeated_name
 
 Answer = dict[str, Any]
 _SHOWN = 300
@@ -105,7 +105,12 @@ def read_answer(url: str, key: Secret, response: Any, content: bytes, *, proven:
             "read: serve the model with vLLM, or use backend=hf."
         )
     if not isinstance(answer, dict):
-        raise RequestError("http", shown(key, f"the answer is not a JSON object ({form})"))
+        broken_off = answer is None and content.startswith(b"{")
+        raise RequestError(
+            "http", shown(key, f"the answer is not a JSON object ({form})"), again=broken_off
+        )
+    if name := repeated_name(content):
+        raise RequestError("http", shown(key, f"the answer has two values of '{name}'"))
     if (error := _error_within(answer)) is not None:
         message = shown(key, _message_of(error) or "an error without a message")
         if _code_of(error) == "insufficient_quota":

@@ -214,9 +214,12 @@ class ServerLanguageModel(ServerModel):
             path = "/completions"
             asked = {"prompt": guarded_unseen(plain_text(prompt))}
         body = {"model": self.model, **asked, **fields, **self._extra}
-        return partial(
-            self._endpoint.ask, path, body, lambda answer, usage: read(answer["choices"][0], usage)
-        )
+
+        def first(answer: Json, usage: Usage) -> T | Failure:
+            choice = min(answer["choices"], key=lambda one: one.get("index", 0))
+            return read(choice, usage)
+
+        return partial(self._endpoint.ask, path, body, first)
 
     def _generation(self, watch: Watch | None, choice: Json, usage: Usage) -> Generation | Failure:
         message = choice.get("message") or {}

@@ -89,7 +89,7 @@ class Endpoint:
         self._succeeded: float | None = None
         self._newer_name = False
         if not is_this_machine(self.url):
-            check_proxies()
+            check_proxies(self._httpx)
         # Read once, since that takes as long as many requests; plain http needs none.
         try:
             self._certificates = self.url.startswith("https") and self._httpx.create_ssl_context()
@@ -239,6 +239,8 @@ class Endpoint:
                 "was scored before is kept; "
                 f"run the same command again then, or raise patience=."
             )
+        if not patience and error.after > _LONGEST_WAIT:
+            return False
         if not error.overloaded or not patience:
             return attempt <= self._options.retries
         if self._succeeded is None and attempt > self._options.retries:
@@ -298,19 +300,26 @@ class Endpoint:
                     await opened.client.aclose()
 
 
-def check_proxies() -> None:
-    """Report before the first request what a proxy lacks.
+def check_proxies(httpx: Any) -> None:
+    """Report before the first request what a proxy lacks; its address may hold a password.
 
     Raises:
-        CarbError: it speaks SOCKS, for which the package is not there.
+        CarbError: it has no address, or speaks SOCKS, for which the package is not there.
     """
     for scheme, proxy in getproxies().items():
-        if proxy.lower().startswith("socks") and find_spec("socksio") is None:
-            kind = proxy.partition(":")[0]
+        kind = proxy.lower().partition(":")[0]
+        fault = ""
+        try:
+            if scheme in {"http", "https", "all"}:
+                httpx.Proxy(proxy if "://" in proxy else f"http://{proxy}")
+        except (ValueError, httpx.InvalidURL):
+            fault = "holds no address of a proxy such as http://127.0.0.1:3128. Correct it"
+        if kind.startswith("socks") and find_spec("socksio") is None:
+            fault = f"names a {kind} proxy, which needs a package: pip install 'httpx[socks]'"
+        if fault:
             raise CarbError(
-                f"The environment variable {scheme.upper()}_PROXY names a {kind} proxy, which "
-                "needs a package: pip install 'httpx[socks]'. Or unset the variable, or name the "
-                "server in NO_PROXY."
+                f"The environment variable {scheme.upper()}_PROXY {fault}. Or unset the variable, "
+                "or name the server in NO_PROXY."
             )
 
 
