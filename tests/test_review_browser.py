@@ -181,6 +181,13 @@ def test_from_the_link_to_the_first_answer_on_a_phone(
     assert any(one["shown"] == shown and one["active_ms"] > 0 for one in stored)
 
 
+def test_the_first_page_is_one_sheet_of_paper(device: Any, review: Review) -> None:
+    """A button alone was printed on a second one."""
+    page = device(next(review.links))
+    sheets = re.findall(rb"/Type\s*/Page\b", page.pdf(format="A4"))
+    assert len(sheets) == 1
+
+
 def test_by_keyboard_alone(device: Any, review: Review) -> None:
     page = device(next(review.links), viewport=DESKTOP)
     page.locator("select[name=language]").select_option("en")

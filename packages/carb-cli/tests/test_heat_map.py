@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ElementTree
+from collections.abc import Sequence
 from pathlib import Path
 
+import anyio
 import numpy as np
 import polars as pl
 import pytest
@@ -20,7 +22,8 @@ from carb_cli.report.heat_map import HeatMap, beaten, heat_map
 from carb_cli.report.page import chart_of
 from carb_data import Dataset, ScoreTable, cultures, load
 from carb_metrics import family_accuracy
-from carb_scorers import evaluate
+from carb_scorers import ScoreRequest, ScoreResult, ScorerSpec, evaluate
+from carb_scorers.run import run
 from cli_helpers import Carb, small_family, small_set
 
 SCORES = st.lists(
@@ -66,6 +69,35 @@ def test_the_first_screen_shows_the_best_scorer_on_a_family(carb: Carb, tmp_path
     texts = "".join(drawn.itertext())
     assert "a <script>" in texts
     assert "50.0" in texts
+
+
+class LastAnswer:
+    """Likes the last answer best, which is wrong in every main set."""
+
+    spec = ScorerSpec(name="last", kind="rule", revision="1", comparative=False)
+
+    async def score(self, requests: Sequence[ScoreRequest]) -> list[ScoreResult]:
+        results = []
+        for request in requests:
+            scores = {one.id: float(one.text.split()[1]) for one in request.candidates}
+            results.append(ScoreResult(request_id=request.request_id, scores=scores))
+        return results
+
+    async def aclose(self) -> None:
+        """Nothing is open."""
+
+
+def test_the_first_screen_shows_a_model_before_a_baseline(tmp_path: Path) -> None:
+    """A baseline that ranks first was drawn, beside a verdict on the model."""
+    sets = [item for number in range(3) for item in small_family(number)]
+    anyio.run(run, Dataset(sets), ["baseline:length", LastAnswer()], tmp_path / "run")
+    runs = read_runs([tmp_path / "run"])
+    report = content(runs)
+    assert list(report.scorers) == ["baseline:length", "last"]
+    assert report.verdict.startswith("last ")
+    drawn = heat_map(report, runs)
+    assert drawn is not None
+    assert drawn.scorer == "last"
 
 
 @pytest.mark.parametrize(("families", "first"), [(3, "share"), (12, "win")])

@@ -39,13 +39,13 @@ class HeatMap:
 
 
 def heat_map(report: Report, runs: Runs) -> HeatMap | None:
-    """The first complete family under the first scorer; null where no family is complete."""
+    """The first complete family under the best model; null where no family is complete."""
     families = families_of(runs.dataset)
     names = examples(families, 1)
     if not names or not report.scorers:
         return None
     name = names[0]
-    scorer = next(iter(report.scorers))
+    scorer = report.models[0]
     sets = sorted(families[name], key=lambda item: item.id)  # as the page's script draws them
     table = table_of(name, sets)
     scores = scores_of(runs, [scorer], sets)

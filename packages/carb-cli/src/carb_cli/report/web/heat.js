@@ -91,6 +91,7 @@ const startHeat = (data) => {
     data.scorers.map((one, index) => [String(index), one.label]),
   );
   if (families.has(figure.dataset.family)) family.value = figure.dataset.family;
+  scorer.value = data.scorers.findIndex((one) => one.model);
   const draw = () => drawHeat(data, families.get(family.value), Number(scorer.value));
   family.addEventListener("change", draw);
   scorer.addEventListener("change", draw);
