@@ -137,6 +137,30 @@ async def test_a_rendered_prompt_and_an_end_of_text_are_undone_by_score_too() ->
 
 
 @pytest.mark.parametrize(
+    "prompt",
+    ["Was ist das?", "<|im_start|>user\nWas ist das?<|im_end|>\n<|im_start|>assistant\n"],
+    ids=["plain", "rendered"],
+)
+@pytest.mark.parametrize(
+    "whole",
+    [
+        "<|im_start|>user\nWas ist das?<|im_end|>\n<|im_start|>assistant\nBrot.<|im_end|>\n",
+        "<s>[INST] Was ist das? [/INST] Brot.</s>",
+    ],
+    ids=["ChatML", "INST"],
+)
+async def test_a_whole_conversation_is_no_response(prompt: str, whole: str) -> None:
+    """Trainers that keep one text send it whole, and its question was scored with the answer."""
+    async with served() as (client, letters):
+        status, answer = await asked(client, "Brot.", whole, prompt=prompt)
+        assert status == 422
+        assert "response 1" in answer["error"]
+        assert not letters.requests
+        odd = "<|im_end|>\n<|im_start|>user\nUnd?"  # what an untrained policy may write is scored
+        assert (await asked(client, odd, prompt=prompt))[0] == 200
+
+
+@pytest.mark.parametrize(
     "body",
     [
         {"prompt": "Was?", "response": "a", "label": None},

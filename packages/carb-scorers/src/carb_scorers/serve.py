@@ -25,7 +25,7 @@ from carb_data import (
     repeated_name,
     require,
 )
-from carb_scorers.integrations.openrlhf import Policy, bare_response, response_in
+from carb_scorers.integrations.openrlhf import Policy, bare_response, is_whole, response_in
 from carb_scorers.models.marks import has_tokens
 from carb_scorers.spec import asked_about, needs
 from carb_scorers.texts import Opened, Question, Scored, Text, check_company
@@ -257,7 +257,11 @@ class RewardServer:
         if isinstance(prompt, str) and has_tokens(prompt):
             prompt, _ = self._question_and_response(prompt, prompt, 0)
         texts = []
-        for response in sent.responses:
+        for number, response in enumerate(sent.responses):
+            if is_whole(response, prompt):
+                raise RefusalError(
+                    422, f"response {number} is a whole conversation. Send the answer alone."
+                )
             if has_tokens(response):
                 response = bare_response(response)
             texts.append(Text(prompt, response, culture, language))

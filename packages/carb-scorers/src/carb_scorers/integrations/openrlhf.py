@@ -355,6 +355,14 @@ def response_in(query: str, prompt: str) -> str:
     return bare_response(whole[length:])
 
 
+def is_whole(text: str, question: Question) -> bool:
+    """Whether a text is a rendered conversation with the question in it, and no response alone."""
+    asked = question if isinstance(question, str) else question[-1].content
+    start = _BEFORE.match(text)
+    rendered = start is not None and has_tokens(start[0])
+    return rendered and len(asked) >= _SHORTEST_END and asked in text
+
+
 def bare_response(text: str) -> str:
     """A text without the control tokens behind it; they are looked for at its end, since a search
     from the front stops the server for seconds."""
