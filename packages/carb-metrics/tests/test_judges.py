@@ -204,6 +204,16 @@ def test_clear_margins_of_a_good_scorer_are_right(make_table):
     assert whole.counted == "all"
 
 
+def test_margins_are_in_units_of_the_spread_within_sets(make_table):
+    """A factor of all scores, and another zero of each set, change no probability."""
+    rng = np.random.default_rng(8)
+    sets = rng.normal(size=(200, 4)) + np.array([1.5, 0, 0, 0])
+    (plain,) = calibration(make_table(sets))
+    (moved,) = calibration(make_table(1000 * sets + rng.normal(size=(200, 1)) * 10_000))
+    assert moved.calibration.ece == pytest.approx(plain.calibration.ece, abs=1e-5)
+    assert moved.calibration.p == pytest.approx(plain.calibration.p, abs=0.01)
+
+
 @pytest.mark.parametrize(
     ("scores", "accuracy"), [([1.0, 1, 1, 1], 1 / 4), ([2.0, 1, 0, 0], 1), ([0.0, 1, 0, 0], 0)]
 )
