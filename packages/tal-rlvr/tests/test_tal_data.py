@@ -286,16 +286,16 @@ def test_the_mix_accounts_for_every_pair(tmp_path, options, drawn):
 def test_contamination_is_found_named_and_dropped(files):
     pytest.importorskip("numpy", reason="needs carb-data[checks]")
     parts = mix(files).mixed()[0]
-    assert report_contamination(parts).found == ()
+    assert report_contamination(parts).repeated == ()
     leaked = [
         *parts.train,
         parts.held_out[0].model_copy(update={"id": "leak", "source_item": "other:1"}),
     ]
     report = report_contamination(Parts(leaked, parts.held_out, []))
-    assert [found.train for found in report.found] == ["leak"]
+    assert [pair.train for pair in report.repeated] == ["leak"]
     outside = report_contamination(parts, [str(files / "small.jsonl")])
     german = {pair.id for pair in parts.train if pair.culture == "german"}
-    assert {found.train for found in outside.found} == german
+    assert {pair.train for pair in outside.repeated} == german
     assert not check_contamination(["abc"], ["something else entirely"]).overlaps
 
 

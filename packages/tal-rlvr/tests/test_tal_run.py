@@ -117,7 +117,7 @@ def test_a_run_leaves_a_model_that_scores_and_all_its_reports(config, tmp_path, 
     found = {step: values["eval_reward"] for _, step, values in logs if "eval_reward" in values}
     assert (out / "checkpoints" / f"checkpoint-{max(found, key=found.get)}").is_dir()
     report = json.loads((out / "contamination.json").read_text())
-    assert (report["found"], report["train_pairs"]) == ([], result.train_pairs)
+    assert (report["repeated"], report["train_pairs"]) == ([], result.train_pairs)
     assert len(json.loads((out / "held-out" / "after-sample.json").read_text())["outcomes"]) == 4
     scorer = open_scorer(f"think:{result.model}")
     assert scorer.spec.parameters["prompts"]["style"] == "compact"
@@ -210,7 +210,7 @@ def test_contaminated_training_data_stops_a_run_before_it_starts(config, tmp_pat
     ):
         train(config, overrides={"evaluation": {"on_contamination": "stop"}})
     assert not (tmp_path / "out" / "warmup").exists()
-    assert json.loads((tmp_path / "out" / "contamination.json").read_text())["found"]
+    assert json.loads((tmp_path / "out" / "contamination.json").read_text())["repeated"]
 
 
 def test_unfit_settings_and_models_are_named_and_a_begun_run_is_taken_up_only_by_itself(

@@ -134,10 +134,10 @@ def _tops(fields: Iterable[str]) -> set[str]:
     return {*paths, *(path.split(".")[0] for path in paths)}
 
 
-def is_known(names: Sequence[str], own: Sequence[Declaration] = ()) -> bool:
+def is_known(names: Sequence[str], declared: Sequence[Declaration] = ()) -> bool:
     """Whether names of columns are those of a known table, or of one that is declared."""
     plain_names = [*map(plain, names)]
-    for shape in _every(own, columns_of(plain_names)):
+    for shape in _every(declared, columns_of(plain_names)):
         present = {*plain_names}
         if not shape.named:
             present = {*shape.by_field}
@@ -147,18 +147,20 @@ def is_known(names: Sequence[str], own: Sequence[Declaration] = ()) -> bool:
     return False
 
 
-def _every(own: Sequence[Declaration], columns: Columns) -> Iterator[Shape]:
+def _every(declared: Sequence[Declaration], columns: Columns) -> Iterator[Shape]:
     """The shapes of all parts of the declarations; of the well-known ones where there are none."""
-    for declaration in own or shapes().values():
+    for declaration in declared or shapes().values():
         for part in declaration.parts:
             yield Shape(declaration, part, columns if part.headings else None)
 
 
-def heading_of(rows: Sequence[Sequence[str]], own: Sequence[Declaration] = ()) -> Sequence[str]:
+def heading_of(
+    rows: Sequence[Sequence[str]], declared: Sequence[Declaration] = ()
+) -> Sequence[str]:
     """The names of the columns of a table without heading, where a declaration has them; empty
     where none fits."""
     widths = {len(cells) for cells in rows}
-    for shape in _every(own, Columns({})):
+    for shape in _every(declared, Columns({})):
         header = shape.part.header
         if not header or widths != {len(header)}:
             continue
@@ -168,12 +170,12 @@ def heading_of(rows: Sequence[Sequence[str]], own: Sequence[Declaration] = ()) -
     return ()
 
 
-def find_shape(table: Table, own: Sequence[Declaration] = ()) -> Shape:
+def find_shape(table: Table, declared: Sequence[Declaration] = ()) -> Shape:
     """The shape of a table's filled columns.
 
     Args:
         table: the table.
-        own: declarations of which it must be; by default the well-known ones.
+        declared: declarations of which it must be; by default the well-known ones.
 
     Raises:
         CarbError: it fits none or two; with the nearest declaration and what is missing.
@@ -188,7 +190,7 @@ def find_shape(table: Table, own: Sequence[Declaration] = ()) -> Shape:
         by_field.pop("domain", None)
         columns = Columns(by_field, columns.options)
     records = records[:_SAMPLE]
-    candidates = [shape for shape in _every(own, columns) if own or not shape.part.header]
+    candidates = [shape for shape in _every(declared, columns) if declared or not shape.part.header]
     tried = [(shape, _lacking(shape, records)) for shape in candidates]
     fitting = [shape for shape, lacking in tried if not lacking]
     best = [one for one in fitting if not any(_narrower(other, one) for other in fitting)]
@@ -206,7 +208,7 @@ def find_shape(table: Table, own: Sequence[Declaration] = ()) -> Shape:
         raise CarbError(
             f"{table.path}: the columns {both} can be the question; rename or remove one."
         )
-    if shape.named and not own:
+    if shape.named and not declared:
         shape = _completed(shape, columns, records)
     shape = _looked_up(shape, table)
     _check_lists(table, shape)

@@ -347,13 +347,13 @@ class _Reader:
             provenance=pattern.provenance.changed(source_id=draft.source_id),
         )
 
-    def _id(self, own: str, number: int) -> str:
-        name = own or f"row-{number}"
+    def _id(self, given: str, number: int) -> str:
+        name = given or f"row-{number}"
         if self.prefix:
             name = f"{self.prefix}:{name}"
         if name in self.seen:
             if not self.shape.named:
-                reason = f"'{own}' is the id of an earlier row, {self.seen[name]}"
+                reason = f"'{given}' is the id of an earlier row, {self.seen[name]}"
                 raise UnreadError(("id", reason))
             name = f"{name}/row-{number}"
         self.seen[name] = number

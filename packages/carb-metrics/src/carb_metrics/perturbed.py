@@ -342,13 +342,13 @@ def perturbed_pairs(frame: pl.DataFrame) -> pl.DataFrame:
         original="response_id",
         before="score",
         language_before="language",
-        found=pl.lit(value=True),
+        has_original=pl.lit(value=True),
     )
     keys = ["scorer", "item_id", "original"]
     pairs = beside(perturbed, originals, keys).sort("scorer", "item_id", "response_id")
     refuse_lost(
         pairs,
-        "found",
+        "has_original",
         "{count} perturbed rows have no original in the table. First: scorer '{scorer}', item "
         "'{item_id}', response '{response_id}' names the original '{original}'. Keep perturbed "
         "rows together with the rows of their sets.",
@@ -357,7 +357,7 @@ def perturbed_pairs(frame: pl.DataFrame) -> pl.DataFrame:
         raise CarbError(
             "A response id occurs twice within one set; was the table joined or concatenated twice?"
         )
-    return pairs.drop("found")
+    return pairs.drop("has_original")
 
 
 def within_item(frame: pl.DataFrame) -> pl.DataFrame:

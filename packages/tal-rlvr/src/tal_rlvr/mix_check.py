@@ -10,7 +10,7 @@ from tal_rlvr.mix import Parts
 from tal_rlvr.preferences import Pair
 
 
-class Found(Frozen):
+class Repeated(Frozen):
     """A training pair that repeats something of an evaluation item."""
 
     train: str
@@ -29,7 +29,7 @@ class MixReport(Frozen):
     evaluation_items: int
     """Held-out pairs and sets of ``evaluation_sets`` that were looked for."""
     threshold: float
-    found: tuple[Found, ...]
+    repeated: tuple[Repeated, ...]
     """Every training pair with an overlap, once."""
 
 
@@ -46,17 +46,17 @@ def report_contamination(parts: Parts, evaluation_sets: Sequence[str] = ()) -> M
     for position in report.train_positions:
         hit = strongest.get(position)
         name = parts.train[position].id
-        found = Found(train=name, test=None, similarity=None)
+        pair = Repeated(train=name, test=None, similarity=None)
         if hit is not None:
-            found = Found(train=name, test=hit.item_id, similarity=hit.score)
-        overlaps.append(found)
+            pair = Repeated(train=name, test=hit.item_id, similarity=hit.score)
+        overlaps.append(pair)
     return MixReport(
         train_pairs=len(parts.train),
         held_out_pairs=len(parts.held_out) + len(parts.dev),
         evaluation_sets=tuple(evaluation_sets),
         evaluation_items=len(test),
         threshold=report.threshold,
-        found=tuple(overlaps),
+        repeated=tuple(overlaps),
     )
 
 

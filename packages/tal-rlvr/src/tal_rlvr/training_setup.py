@@ -84,16 +84,16 @@ def checked_parts(config: TrainConfig, on_note: OnNote | None = None) -> Checked
             sets.save(config.out / HELD_OUT_SETS)
         for sentence in account.notes():
             (on_note or (lambda _: None))(sentence)
-    if report.found and config.evaluation.on_contamination == "stop":
-        first = next(overlap for overlap in report.found if overlap.test is not None)
+    if report.repeated and config.evaluation.on_contamination == "stop":
+        first = next(overlap for overlap in report.repeated if overlap.test is not None)
         raise CarbError(
-            f"{len(report.found)} training pairs repeat evaluation items (first: "
+            f"{len(report.repeated)} training pairs repeat evaluation items (first: "
             f"'{first.train}' and '{first.test}', "
             f"similarity {first.similarity:.2f}); see {config.out / 'contamination.json'}. "
             "Remove them, or set "
             f'evaluation.on_contamination = "drop".'
         )
-    named = {overlap.train for overlap in report.found}
+    named = {overlap.train for overlap in report.repeated}
     kept = [pair for pair in parts.train if pair.id not in named]
     if not kept:
         raise CarbError(

@@ -67,13 +67,13 @@ def declared_rows(
 
 def _tables(declaration: Declaration, part: Part, path: Path) -> Iterator[BonSet | Skip | str]:
     """Yield the sets and skips of a part from every table in a file or folder."""
-    own = [declaration.changed(parts=(part,))]
-    knows = partial(is_known, own=own)
-    headings = partial(heading_of, own=own)
+    only = [declaration.changed(parts=(part,))]
+    knows = partial(is_known, declared=only)
+    headings = partial(heading_of, declared=only)
     paths = table_files(path)
     for file in paths:
         table = read_table(file, knows, headings)
-        shape = replace(find_shape(table, own), source=declaration)
+        shape = replace(find_shape(table, only), source=declaration)
         prefix = ""
         if len(paths) > 1:
             prefix = file.name
