@@ -353,7 +353,7 @@ def test_the_verdict_tells_models_from_baselines_and_names_failures(
     assert "with so few sets it cannot be shown that a scorer is above it" in said
     assert "clearly above it" not in said
     assert "Baselines" not in said
-    assert "puts only 17.0% of its probability on the allowed answers" in said
+    assert "only 17.0% of its probability is on the allowed answers" in said
     first = pl.col("item_id").cast(pl.String).is_in([item.id for item in list(runs.dataset)[:8]])
     lost = (pl.col("scorer").cast(pl.String) == "random") & first
     assert (

@@ -117,10 +117,7 @@ def show(record: RunRecord, out: Path, dataset: Dataset) -> None:
 
 
 def _show_doubts(record: RunRecord) -> None:
-    """Requests that interruptions cost or that had no answer, and judges that put little
-    probability on the labels."""
-    from carb_cli.report.headline import of_mass
-
+    """Requests that interruptions cost or that had no answer, and other doubts."""
     short = labels(scorer.spec.name for scorer in record.scorers)
     for scorer in record.scorers:
         name = short[scorer.spec.name]
@@ -134,8 +131,6 @@ def _show_doubts(record: RunRecord) -> None:
                 f"  {name}: the last {counted(scorer.unanswered, 'request')} had no answer "
                 "and count as failed; the same command asks them again."
             )
-        if doubt := of_mass(name, scorer.label_mass):
-            say(f"  {doubt} See read=generate.")
 
 
 def _legend(rows: list[Numbers], dataset: Dataset) -> str:

@@ -14,8 +14,6 @@ from carb_metrics.rows import FamilyRow, FloorTest
 
 LEAST_RATE = 0.52
 """Place win rate below which no scorer is said to read the place, however sure the number is."""
-LEAST_MASS = 0.5
-"""Median probability of the allowed answers below which the verdict warns."""
 
 
 def verdict(report: Report) -> str:
@@ -189,8 +187,7 @@ def _of_people(report: Report) -> str:
 
 
 def _of_failures(report: Report) -> str:
-    """The share of failed sets, a scorer that failed on every set, and a control without
-    facts."""
+    """The share of failed sets, a scorer that failed on every set, and what else is doubtful."""
     parts = []
     short = marked_labels(report)
     for name in report.models:
@@ -205,17 +202,5 @@ def _of_failures(report: Report) -> str:
                 f"{short[name]} failed on {cell.errors:,} of {cell.n:,} sets "
                 f"({share}%), counted wrong."
             )
-        parts.append(of_mass(short[name], report.scorers[name].label_mass))
     parts += [f"{short[name]}: {part.doubt}" for name, part in report.scorers.items() if part.doubt]
     return " ".join(filter(None, parts))
-
-
-def of_mass(scorer: str, mass: float | None) -> str:
-    """A warning about a small median probability of the allowed answers; empty if it is large
-    enough or unknown."""
-    if mass is None or mass >= LEAST_MASS:
-        return ""
-    return (
-        f"{scorer} puts only {percent(mass)}% of its probability on the allowed answers, so "
-        "it may not have understood how to answer."
-    )

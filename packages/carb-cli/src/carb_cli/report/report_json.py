@@ -81,7 +81,7 @@ class ScorerPart(Frozen):
     """Median probability that the allowed answers hold together, where a judge's probabilities are
     read."""
     doubt: str = ""
-    """A sentence about sets that a control was asked about without their fact."""
+    """Why its numbers may not be what they seem (``ScorerRecord.doubt``)."""
     overall: Cell
     """Over the main sets, each with the same weight: the headline."""
     macro: Cell

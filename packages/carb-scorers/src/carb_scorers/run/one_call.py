@@ -48,7 +48,7 @@ async def evaluate_async(
     for label, one in zip(labels_of(given), given, strict=True):
         outcome = await scored(job, label, one)
         tables.append(outcome.table)
-        if outcome.record.doubt:
+        if outcome.record.without_fact:
             warnings.warn(f"'{label}': {outcome.record.doubt}", stacklevel=2)
         if outcome.errors:
             reasons = Counter(f"{row.kind}: {row.message}" for row in outcome.errors)

