@@ -843,3 +843,59 @@ def test_a_workbook_with_a_password_and_other_spreadsheets_say_what_to_save(exce
     for name, cause in (("a.xlsx", "password"), ("b.ods", "unknown file type")):
         with pytest.raises(CarbError, match=rf"{name}.*{cause}.*\.xlsx or .*CSV UTF-8"):
             load(tmp_path / name)
+
+
+def test_a_cell_without_a_reading_counts_only_where_its_column_is_read(book):
+    def show(made):
+        for cell in ("E2", "E3"):
+            made["S"][cell].number_format = '"x"#,##0.00'
+
+    rows = [
+        [*HEAD, "fee"],
+        ["When?", "now", "never", "A", 20.5],
+        ["Where?", "here", "away", "B", 3],
+    ]
+    found = load(book(("S", rows), change=show))
+    assert [item.chosen.text for item in found] == ["now", "away"]
+    assert any("Not read: fee (2 of 2 rows filled)" in note for note in found.notes)
+
+
+def test_a_heading_that_is_repeated_among_the_rows_is_refused(tmp_path):
+    table = "question,right,wrong\nWho?,guest,host\n"
+    with pytest.raises(DataError, match=r"a\.csv:3: repeats the heading"):
+        load(cells(tmp_path, table + table))
+
+
+def test_the_rows_that_describe_a_survey_are_not_read(tmp_path):
+    heading = (
+        "ResponseId,prompt,chosen,rejected\nResponse ID,Write a question,Write,Write one more\n"
+    )
+    ids = ",".join(f'"{{""ImportId"":""QID{n}""}}"' for n in range(4))
+    found = load(cells(tmp_path, f"{heading}{ids}\nR_1,Who?,guest,host\n"))
+    assert [item.prompt_text for item in found] == ["Who?"]
+    assert any("describe the survey" in note for note in found.notes)
+
+
+@pytest.mark.parametrize("mark", ["-", "–", "—", "n.a.", "N. A."])
+def test_a_dash_for_no_option_is_no_option(tmp_path, mark):
+    table = f"question,A,B,C,answer\nWho?,guest,host,{mark},A\n"
+    with pytest.raises(DataError, match=f"options: holds '{mark}', which stands for a missing"):
+        load(cells(tmp_path, table))
+
+
+def test_files_about_a_folder_are_named_and_not_read(tmp_path):
+    for name in ("dataset_infos", "state", "croissant", "dataset_dict"):
+        (tmp_path / f"{name}.json").write_text('{"splits": ["train"]}')
+    with pytest.raises(CarbError, match=r"holds no table; carb reads .*\.parquet"):
+        load(tmp_path)
+    cells(tmp_path, "question,right,wrong\nWho?,guest,host\n")
+    found = load(tmp_path)
+    assert len(found) == 1
+    assert any("4 more files not read" in note for note in found.notes)
+
+
+def test_text_of_two_bytes_a_letter_without_a_mark_is_refused(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_bytes("question,right,wrong\nWho?,guest,host\n".encode("utf-16-le"))
+    with pytest.raises(CarbError, match="is not text in UTF-8"):
+        load(path)

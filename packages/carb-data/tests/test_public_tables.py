@@ -184,6 +184,14 @@ SHAPES = {
     "Auto-J": both(
         1, 0, "label", asks="prompt", scenario="planning", **{"response 1": A, "response 2": B}
     ),
+    "AlpacaFarm with its generators": both(
+        2, 1, "preference", asks="instruction", generator_1="x", output_1=A, output_2=B
+    ),
+    "one answer a row": [
+        {"question": asked, "option_text": option, "is_correct": option == right}
+        for asked, right in [(ASKED, B), (ALSO, A)]
+        for option in (A, B, C)
+    ],
     "DREAM": both(B, A, "answer", choice=[A, B, C], dialogue=["M: Hello.", "W: Hi."]),
     "Moodle": both(
         "B", "A", "Answer 1", asks="questiontext", **named("A B C D"), **{"Answer 2": ""}

@@ -13,13 +13,15 @@ from carb_data.language import UNDETERMINED
 from carb_data.models import UNSPECIFIED, BonSet
 from carb_data.registry import Registry
 from carb_data.table_sets import Loaded, Progress, checked, left_out, read_sets, silent
-from carb_data.tables import TABLE_SUFFIXES, contents, kind_of, unknown_kind
+from carb_data.tables import READS, contents, kind_of, unknown_kind
 from carb_data.values import unpacked
 
 __all__ = ["table_files"]
 
 _NAMED = 10
 """Most files that a sentence names."""
+_ABOUT = re.compile(r"(croissant|datapackage|dataset_dict|dataset_infos?|state)\.json")
+"""Files that other programs write beside the tables of a folder, about them."""
 _PART = re.compile(r"(.+?)[-_.]?\d+-of-(\d+)")
 """The name of a part of a table that was parted into several files."""
 _NOBODY_SAID = {"culture": UNSPECIFIED, "domain": UNSPECIFIED, "language": UNDETERMINED}
@@ -148,7 +150,8 @@ def table_files(path: Path) -> list[Path]:
         if path.is_file() and kind_of(path) is None:
             raise CarbError(unknown_kind(path))
         return [path]
-    files = [file for file in _files(path) if kind_of(file) is not None]
+    tables = [file for file in _files(path) if kind_of(file) is not None]
+    files = [file for file in tables if not _ABOUT.fullmatch(file.name)]
     first: dict[Path, Path] = {}
     for file in files:
         other = first.setdefault(file.resolve(), file)
@@ -158,7 +161,7 @@ def table_files(path: Path) -> list[Path]:
                 "remove the link, or name one of the folders (hf://owner/name/folder)."
             )
     if not files:
-        raise CarbError(f"The folder {path} holds no file of {', '.join(TABLE_SUFFIXES)}.")
+        raise CarbError(f"The folder {path} holds no table; {READS}")
     return files
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -34,7 +34,7 @@ from carb_data.declaration import (
 from carb_data.errors import CarbError
 from carb_data.models import UNSPECIFIED, Domain
 from carb_data.tables import Record, Table, plain
-from carb_data.values import amount, at, turns, unpacked
+from carb_data.values import Unreadable, amount, at, turns, unpacked
 
 GIVEN = ("culture", "domain", "language")
 """Fields that may be given once for all rows."""
@@ -193,7 +193,7 @@ def find_shape(table: Table, declared: Sequence[Declaration] = ()) -> Shape:
     candidates = [shape for shape in _every(declared, columns) if declared or not shape.part.header]
     tried = [(shape, _lacking(shape, records)) for shape in candidates]
     fitting = [shape for shape, lacking in tried if not lacking]
-    best = [one for one in fitting if not any(_narrower(other, one) for other in fitting)]
+    best = [one for one in fitting if not any(_narrower(other, one, filled) for other in fitting)]
     if not best:
         raise CarbError(_unknown(table, tried))
     if len(best) > 1:
@@ -272,11 +272,13 @@ def _check_lists(table: Table, shape: Shape) -> None:
             )
 
 
-def _narrower(one: Shape, other: Shape) -> bool:
-    """Whether a shape says more about a table than another one."""
-    if one.claims() == other.claims():
+def _narrower(one: Shape, other: Shape, filled: Collection[str]) -> bool:
+    """Whether a shape says more about the filled columns of a table than another one."""
+    claimed = one.claims().intersection(filled)
+    others = other.claims().intersection(filled)
+    if claimed == others:
         return one.named and not other.named
-    return one.claims() >= other.claims()
+    return claimed >= others
 
 
 def _lacking(shape: Shape, records: Sequence[Record]) -> list[str]:
@@ -286,7 +288,7 @@ def _lacking(shape: Shape, records: Sequence[Record]) -> list[str]:
     lacking = []
     for name, kind in shape.part.columns.items():
         every = [at(record, name) for record in records]
-        values = [value for value in every if value is not None]
+        values = [value for value in every if not isinstance(value, Unreadable | None)]
         if not values:
             lacking.append(name.replace("|", " or "))
             continue

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from carb_data.errors import CarbError, require
+from carb_data.values import Unreadable
 
 _LARGEST = 48 * 1024 * 1024
 """Bytes of an unpacked workbook: its cells take twelve to twenty times as much memory."""
@@ -30,13 +31,6 @@ _DATE_NAMES = {
     "s": "second",
 }
 _DATE_PARTS = re.compile(r"[md]{3,}|y{4}|y{2}|m{1,2}|d{1,2}|h{1,2}|s{1,2}|[-/:., ]|\"[^\"]*\"|\\.")
-
-
-@dataclass(frozen=True)
-class Unreadable:
-    """A cell whose shown text is not known: why, with the cell's name."""
-
-    reason: str
 
 
 Rows = dict[int, list[str | Unreadable]]

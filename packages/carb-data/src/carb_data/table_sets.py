@@ -215,10 +215,11 @@ def _leave_out_blank(table: Table, shape: Shape) -> None:
 
 def _gathered(rows: Sequence[Row], shape: Shape) -> list[Row]:
     """Rows of one option each as rows of a question, whose options and scores are lists."""
-    several = {*shape.rule.options, *shape.rule.scores}
+    paths = (*shape.rule.options, *shape.rule.scores)
+    several = {name for path in paths for name in path.split("|")}
     groups: dict[str, Row] = {}
     for number, row in rows:
-        together = [row.get(name) for name in shape.part.together]
+        together = [at(row, name) for name in shape.part.together]
         _, record = groups.setdefault(repr(together), (number, {}))
         for name, value in row.items():
             if name in several:

@@ -14,7 +14,7 @@ import zlib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
@@ -25,9 +25,9 @@ from polars import col
 from pydantic_core import from_json
 
 from carb_data.errors import CarbError, Problem
-from carb_data.sheets import Unreadable, read_sheets
+from carb_data.sheets import read_sheets
 from carb_data.validation import repeated_name
-from carb_data.values import as_shown
+from carb_data.values import Unreadable, as_shown
 
 __all__ = ["read_table"]
 
@@ -36,6 +36,10 @@ _KINDS = (*_CELLS, ".json", ".jsonl", ".ndjson", ".parquet")
 _PACKED = [f"{kind}.gz" for kind in _KINDS[:-1] if kind != ".xlsx"]
 TABLE_SUFFIXES = (*_KINDS, *_PACKED, ".zip")
 """Endings of files whose rows are read, in either case of letters."""
+READS = (
+    f"carb reads {', '.join(TABLE_SUFFIXES)}. Save a sheet as .xlsx or as CSV UTF-8, and what a "
+    "program holds as .jsonl or .parquet."
+)
 _LARGEST = 2 * 1024**3
 """Bytes that a packed file may unpack to."""
 _SEPARATORS = {",": "a comma", ";": "a semicolon", "\t": "a tab", "|": "a bar"}
@@ -105,11 +109,7 @@ def plain(name: str) -> str:
 
 def unknown_kind(path: Path) -> str:
     """Why a file is not read, and what to do."""
-    known = ", ".join(TABLE_SUFFIXES)
-    defect = f"{path}: unknown file type; carb reads {known}."
-    if path.suffix.lower() in (".xls", ".xlsm", ".xlsb", ".ods", ".numbers"):
-        return f"{defect} Save the table as .xlsx or as CSV UTF-8."
-    return defect
+    return f"{path}: unknown file type; {READS}"
 
 
 def kind_of(path: Path) -> str | None:
@@ -200,6 +200,8 @@ def _checked(path: Path, kind: str, start: bytes) -> str:
     for mark, holds in _MARKS.items():
         if start.startswith(mark) and kind not in holds:
             raise CarbError(f"{path} holds no {kind}, by its first bytes; call it {holds}.")
+    if b"\0" in start and kind not in (".xlsx", ".parquet"):
+        raise CarbError(f"{path} is not text in UTF-8; unpack it, or save it as UTF-8.")
     text = start.lstrip(codecs.BOM_UTF8 + b" \r\n")
     if kind in (".jsonl", ".ndjson") and text.startswith(b"["):
         return ".json"
@@ -547,7 +549,7 @@ def _cells(
     if index:
         table.notes.append(f"The heading is row {number}; the rows above it are not read.")
     heading = _titles(table, titles, every=not separator)
-    for number, cells in filled[index + 1 :]:
+    for number, cells in _without_survey_rows(table, filled[index + 1 :]):
         used = _width(cells)
         if separator and len(cells) > len(titles):
             used = len(cells)  # what a comma shifted may end in an empty cell
@@ -555,16 +557,24 @@ def _cells(
             quote = f"put a text with {_SEPARATORS[separator]} in double quotes"
             table.refuse(number, f"has {used} cells, the heading has {len(heading)}; {quote}")
             continue
-        record = {}
-        bad = False
+        if cells == titles:
+            table.refuse(number, "repeats the heading; take it out")
+            continue
+        record: Record = {}
         for name, cell in zip(heading, cells, strict=False):
             if isinstance(cell, Unreadable):
-                table.refuse(number, cell.reason, table.titles[name])
-                bad = True
+                record[name] = replace(cell, column=table.titles[name])
             elif cell:
                 record[name] = cell
-        if not bad:
-            table.rows.append((number, record))
+        table.rows.append((number, record))
+
+
+def _without_survey_rows(table: Table, rows: Numbered) -> Numbered:
+    """The rows below a heading, without the texts and the ids of a Qualtrics survey's questions."""
+    if '{"ImportId":' not in str(rows[1:2]):
+        return rows
+    table.notes.append("The two rows below the heading describe the survey and are not read.")
+    return rows[2:]
 
 
 def _width(cells: Cells) -> int:

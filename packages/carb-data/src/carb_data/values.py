@@ -7,6 +7,7 @@ import math
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from pydantic_core import from_json
@@ -32,14 +33,15 @@ STRUCTURES = ("[", "{", "('", '("', '"[', '"{', "array(")
 _NUMPY_LIST = re.compile(r"""\Aarray\(|\A\[\s*(['"]).*?\1\s+['"]|\A\[\s*\{.*\}\s+\{""", re.DOTALL)
 """A list as numpy prints it, without commas: Python would join its texts to one."""
 _ERRORS = re.compile(
-    r"#(?:[^\sa-z]{1,9}[!?]|N/A|N/D|NV|Н/Д)|<NA>|NaN|nan|N/?A|n/a|NULL|null|\\N|Loading\.\.\."
+    r"#(?:[^\sa-z]{1,9}[!?]|N/A|N/D|NV|Н/Д)|<NA>|NaN|nan|N/?A|n/a|[nN]\. ?[aA]\.|NULL|null|\\N"
+    r"|Loading\.\.\.|[-–—]{1,3}"
 )
 """Marks of a missing value in spreadsheets of any language, pandas, R and databases."""
 _COMMA = re.compile(r"(?<=\A0),|,(?=\d{1,2}\Z)|,(?=\d{4,}\Z)")
 """A comma before decimals; one before three digits may part thousands."""
 _TRUTH = {"true": "1", "false": "0"}
 _LONGEST_ERROR = len("#ÜBERLAUF1!")
-_BEGINNINGS = "#<nNL\\"
+_BEGINNINGS = "#<nNL\\-–—"
 _UNSEEN = re.compile(
     "[\u00ad\u034f\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff]"
     "|(?<![\u0600-\u109f\u1780-\u18af\u2190-\u2bff\ufe0f\U0001f000-\U0001faff])[\u200c\u200d]"
@@ -53,6 +55,14 @@ class UnreadError(Exception):
     def __init__(self, *defects: Defect) -> None:
         super().__init__(defects)
         self.defects = tuple(dict.fromkeys(defects))
+
+
+@dataclass(frozen=True)
+class Unreadable:
+    """A cell whose shown text is not known: why, with the cell's name, and its column."""
+
+    reason: str
+    column: str = ""
 
 
 def at(record: Mapping[str, Any], path: str) -> Any:
@@ -256,6 +266,8 @@ def text(value: Any, field: str) -> str:
     """
     if value is None:
         return ""
+    if isinstance(value, Unreadable):
+        raise UnreadError((value.column, value.reason))
     if not isinstance(value, str) and not _is_finite(value):
         raise UnreadError((field, _NO_TEXT))
     whole = str(value).strip()
