@@ -158,6 +158,13 @@ def test_published_examples_of_rivals():
     assert round(steiger.williams_t, 2) == -0.89
 
 
+def test_too_few_models_are_no_test_of_rivals():
+    """Four once had an interval of width 0."""
+    difference = rival(0.9, 0.5, 0.4, 4).difference
+    assert difference.estimate == pytest.approx(0.4)
+    assert (difference.low, difference.high, difference.p) == (None, None, None)
+
+
 def covers(low, high, truth):
     return low is not None and low <= truth <= high
 

@@ -3,12 +3,11 @@ and a set are."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import polars as pl
 
-from carb_data import CarbError, Culture, Registry, ScoreTable
-from carb_data import cultures as default_cultures
+from carb_data import CarbError, ScoreTable, cultures
 from carb_metrics.cells import Cell, Grouped, OfSets, Totals
 from carb_metrics.clusters import CLUSTER
 from carb_metrics.frames import beside, text
@@ -131,7 +130,6 @@ class Breakdown(OfSets):
 
 def breakdown(
     scores: ScoreTable,
-    cultures: Registry | Iterable[Culture] = default_cultures,
     confidence: float = 0.95,
     *,
     mirrors: bool = False,
@@ -145,8 +143,6 @@ def breakdown(
 
     Args:
         scores: the table, of one or several scorers.
-        cultures: the registry that describes them; a plain list of cultures must hold all parents
-            too.
         confidence: as for ``bon_accuracy``.
         mirrors: as for ``bon_accuracy``.
 
@@ -160,10 +156,8 @@ def breakdown(
         CarbError: a culture of the table is not in the registry, the sets are malformed, or
             ``confidence`` is not between 0 and 1.
     """
-    if not isinstance(cultures, Registry):
-        cultures = Registry(cultures)
     scores, counted = counted_sets(scores, mirrors=mirrors)
-    sets = describe(scores.sets, cultures)
+    sets = describe(scores.sets)
     scorers = sets["scorer"].n_unique()
     several = ("scorer",) if scorers > 1 else ()
     tables = {}
@@ -185,7 +179,7 @@ def breakdown(
     )
 
 
-def describe(sets: pl.DataFrame, registry: Registry) -> pl.DataFrame:
+def describe(sets: pl.DataFrame) -> pl.DataFrame:
     """Roll ``culture`` up, keep its id as ``variety``, and add ``resource_class``, ``family`` and
     ``script``.
 
@@ -195,7 +189,7 @@ def describe(sets: pl.DataFrame, registry: Registry) -> pl.DataFrame:
     rows = []
     varieties = sets["culture"].unique().cast(pl.String)
     for variety in varieties.sort():
-        root = registry.root(variety)
+        root = cultures.root(variety)
         row = (variety, root.id, root.resource_class, root.family, root.script)
         rows.append(row)
     traits = pl.DataFrame(

@@ -139,11 +139,13 @@ def fisher_interval(
     elif kind == "kendall":
         spare = n - 4
         square = 0.437
-    if spare < 1 or abs(r) > 1 - 1e-12:
+    if abs(r) > 1 - 1e-12:
         return None
-    error = math.sqrt(square / spare)
-    half = normal_quantile(confidence) * error
+    return fisher_limits(r, square / spare, confidence)
+
+
+def fisher_limits(r: float, variance: float, confidence: float) -> tuple[float, float]:
+    """Low and high from the variance of artanh r."""
+    half = normal_quantile(confidence) * math.sqrt(variance)
     z = math.atanh(r)
-    low = math.tanh(z - half)
-    high = math.tanh(z + half)
-    return low, high
+    return math.tanh(z - half), math.tanh(z + half)

@@ -18,6 +18,7 @@ from carb_metrics.coefficients import (
     Kind,
     coefficient,
     fisher_interval,
+    fisher_limits,
     is_constant,
     t_test,
 )
@@ -520,7 +521,7 @@ def rival(
     Args:
         r_a, r_b: correlations of the predictors with the outcome.
         r_ab: correlation of the predictors.
-        n: points; the test needs four.
+        n: points; the test and the interval need ``FEWEST``.
         confidence: The level of the interval, a share such as 0.95.
 
     Raises:
@@ -539,7 +540,7 @@ def rival(
         r_ab=r_ab,
         difference=Interval(estimate=difference),
     )
-    if n < 4 or largest > 1 - 1e-12:
+    if n < FEWEST or largest > 1 - 1e-12:
         return result
     freedom = n - 3
     mean = (r_a + r_b) / 2
@@ -568,8 +569,9 @@ def _zou(
     square_b = r_b**2
     square_ab = r_ab**2
     squares = 1 - square_a - square_b
-    low_a, high_a = fisher_interval(r_a, n, confidence=confidence) or (r_a, r_a)
-    low_b, high_b = fisher_interval(r_b, n, confidence=confidence) or (r_b, r_b)
+    variance = 1 / (n - 3)
+    low_a, high_a = fisher_limits(r_a, variance, confidence)
+    low_b, high_b = fisher_limits(r_b, variance, confidence)
     # Asymptotic correlation of two correlations that share a variable (Pearson and Filon 1898;
     # Steiger 1980).
     less = r_a * r_b / 2 * (squares - square_ab)

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 from polars import col
 
-from carb_data import CarbError, Dataset, ScoreTable, cultures
+from carb_data import CarbError, Dataset, ScoreTable
 from carb_metrics.accuracy import describe
 from carb_metrics.cells import Cell, OfSets, Result
 from carb_metrics.clusters import CLUSTER, Ints, codes, connected
@@ -219,7 +219,7 @@ def _described(sets: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
     """A row per set, ordered by id, with the columns of ``by``."""
     sets = sets.unique("item_id", keep="first", maintain_order=True)
     if by:
-        sets = describe(sets, cultures)
+        sets = describe(sets)
     unknown = [column for column in by if column not in sets.columns]
     if unknown:
         raise CarbError(f"by: '{unknown[0]}' is not a column of the table.")

@@ -96,7 +96,7 @@ class ServerModel:
     """
 
     def __init__(
-        self, model: str, options: ServerOptions, clock: Clock | None, *, templated: bool
+        self, model: str, options: ServerOptions, clock: Clock | None = None, *, templated: bool
     ) -> None:
         if not templated and json.loads(options.chat_template_kwargs):
             raise CarbError(
@@ -409,9 +409,7 @@ def _continuation(prompt: str, answer: str, choice: Json, usage: Usage) -> Conti
 class ServerRewardModel(ServerModel):
     """See ``RewardModel``. Each candidate is a request of its own, and fails alone."""
 
-    def __init__(
-        self, model: str, options: ServerRewardOptions, clock: Clock | None = None
-    ) -> None:
+    def __init__(self, model: str, options: ServerRewardOptions) -> None:
         self._api = options.api
         self._bounded = options.bounded
         self._values: list[float] = []
@@ -419,7 +417,6 @@ class ServerRewardModel(ServerModel):
         super().__init__(
             model,
             options.changed(url=root),
-            clock,
             templated=self._api == "classify",
         )
 
