@@ -60,15 +60,17 @@ def test_it_reads_a_language(gemma: Path) -> None:
     """Log-likelihood knows a sentence from its words in disorder, in ten languages."""
     asked = []
     for request in requests({item.language: item for item in load("carb-seed")}.values()):
-        words = list(request.candidates[0].text if request.language in {"zh", "ja", "th"} else ())
-        words = words or request.candidates[0].text.split(" ")
-        joint = "" if request.language in {"zh", "ja", "th"} else " "
+        joint = " "
+        words = request.candidates[0].text.split(joint)
+        if request.language in {"zh", "zh-Hant", "ja", "th"}:
+            joint = ""
+            words = list(request.candidates[0].text)
         texts = (
             Candidate(id="whole", text=joint.join(words)),
             Candidate(id="back", text=joint.join(words[::-1])),
         )
         asked.append(request.model_copy(update={"candidates": texts}))
-    assert len({request.language for request in asked}) == 10
+    assert len({request.language.partition("-")[0] for request in asked}) == 10
     results = scored(open_scorer(f"implicit:{gemma}?reduce=mean"), asked)
     assert all(result.scores["whole"] > result.scores["back"] for result in results)
 
