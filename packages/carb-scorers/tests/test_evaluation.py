@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -341,6 +342,7 @@ def test_a_folder_is_kept_for_what_decides_a_score(tmp_path: Path) -> None:
     table = evaluate(data, first, folder=tmp_path)
     again = FakeScorer(comparative=False)
     assert evaluate(data, again, folder=str(tmp_path)) == table
+    assert anyio.run(partial(evaluate_async, data, again, folder=tmp_path)) == table
     assert (len(first.requests), len(again.requests)) == (6, 0)
     changed = FakeScorer(comparative=False, revision="2")
     for sets, scorer, seed, said in (

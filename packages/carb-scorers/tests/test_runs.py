@@ -141,6 +141,10 @@ def test_one_scorer_that_fails_does_not_cost_the_others(tmp_path: Path) -> None:
     assert "2 of 4 scorers stopped" in str(caught.value)
     assert "bad: the server is gone" in str(caught.value)
     assert "judge:/no/such/folder" in str(caught.value)
+    assert f"2 are kept in {tmp_path}" in str(caught.value)
+    with pytest.raises(CarbError) as caught:
+        go(tmp_path / "none", Counting("bad", stop_after=6), "judge:/no/such/folder")
+    assert str(tmp_path) not in str(caught.value)
     assert len(after.asked) == 30
     again = [Counting("before"), Counting("bad"), Counting("after")]
     go(tmp_path, *again)
