@@ -59,7 +59,10 @@ def test_construct_mistakes(carb: Carb, tmp_path: Path) -> None:
 
 
 def test_train_lists_presets_and_prints_configurations(carb: Carb) -> None:
-    assert "demo-cpu" in carb("train").out
+    listed = carb("train").out
+    rows = {line.split()[0]: line.split()[1:] for line in listed.splitlines() if line.split()}
+    assert rows["first-judge"] == ["none", "3", "4"]
+    assert rows["qwen2.5-7b"] == ["8", "80", "not", "measured"]
     for alone in (
         ["--model", "m"],
         ["--data", "carb-seed"],

@@ -68,6 +68,8 @@ class Needs(Frozen):
     gpus: NonNegativeInt = 0
     memory_gb: PositiveFloat
     """Memory of one GPU; of the machine, where no GPU is needed."""
+    minutes: PositiveFloat | None = None
+    """Of the whole run that docs/train.md describes, by the clock; null where none was run."""
 
 
 class TrainConfig(Frozen):
@@ -137,7 +139,7 @@ def presets() -> list[str]:
 
 
 def preset_needs() -> dict[str, Needs]:
-    """The machine of each preset, by its name: the number of GPUs, and memory in GB."""
+    """The machine and the time of each preset, by its name."""
     return {name: Needs.model_validate(_read(name)["needs"]) for name in presets()}
 
 

@@ -86,10 +86,15 @@ def train(
 
 def _list_presets() -> None:
     rows = [
-        (name, str(one.gpus or "none"), f"{one.memory_gb:.0f}")
+        (
+            name,
+            str(one.gpus or "none"),
+            f"{one.memory_gb:.0f}",
+            f"{one.minutes:.0f}" if one.minutes else "not measured",
+        )
         for name, one in preset_needs().items()
     ]
-    columns = ["carb train --config ...", "GPUs", "GB of each, or of the machine"]
+    columns = ["carb train --config ...", "GPUs", "GB of each, or of the machine", "minutes"]
     table("Presets", columns, rows, right=columns[1:])
 
 
