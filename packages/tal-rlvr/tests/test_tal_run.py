@@ -322,6 +322,12 @@ def test_a_target_that_teaches_no_form_is_named(tmp_path, row, message):
         read_targets(str(tmp_path / "t.jsonl"))
 
 
+def test_an_empty_file_of_targets_is_not_taken_for_none(tmp_path):
+    (tmp_path / "t.jsonl").write_text("")
+    with pytest.raises(CarbError, match=r"t\.jsonl.*no judgement"):
+        read_targets(str(tmp_path / "t.jsonl"))
+
+
 def sized(n):
     return ROW.pair.model_copy(update={"id": str(n), "source_item": str(n), "prompt": "w " * n})
 
@@ -447,6 +453,7 @@ def test_a_wrong_setting_of_trl_is_refused_before_data_and_weights_are_read(
         ({"mix": {"sources": [ABSENT | {"languages": ["english"]}]}}, "english.*'en'"),
         ({"mix": {"sources": [ABSENT | {"language": "jp"}]}}, "jp"),
         ({"direct": True, "rewards": dict.fromkeys(WEIGHTS, 0) | {WEIGHTS[1]: 1}}, "direct"),
+        ({"out": ""}, "folder of the run's own"),
         ({"max_new_tokens": 512}, "512 tokens: max_new_tokens = 512"),
         ({"max_prompt_tokens": 500}, "512 tokens.* = 36 and .* = 500"),
         ({"warmup": {"learning_rate": "3e-3"}}, "learning_rate.*number"),
@@ -557,6 +564,45 @@ def test_a_run_goes_on_from_its_last_whole_checkpoint(config, tmp_path):
 def test_a_run_that_could_not_be_resumed_as_itself_is_refused(config, grpo):
     with pytest.raises(CarbError, match=r"\[grpo\]"):
         train(config, overrides={"grpo": {"save_steps": 3, **grpo}})
+
+
+def rewritten(change):
+    from safetensors.torch import load_file, save_file
+
+    def rewrite(folder):
+        file = folder / "model.safetensors"
+        save_file(change(load_file(file)), file, metadata={"format": "pt"})
+
+    return rewrite
+
+
+UNFIT = {
+    "half of the file": (lambda folder: halved(folder / "model.safetensors"), "weights of"),
+    "a layer is missing": (
+        rewritten(
+            lambda kept: {name: kept[name] for name in kept if "layers.1.mlp.up" not in name}
+        ),
+        r"layers\.1\.mlp\.up_proj.*config\.json",
+    ),
+    "another shape": (
+        rewritten(lambda kept: kept | {"lm_head.weight": kept["lm_head.weight"][:9].clone()}),
+        r"lm_head\.weight.*config\.json",
+    ),
+    "no numbers": (
+        rewritten(lambda kept: {name: kept[name] * float("nan") for name in kept}),
+        "finite",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", UNFIT)
+def test_weights_that_cannot_be_trained_are_refused(config, tiny_folder, tmp_path, name):
+    spoil, fact = UNFIT[name]
+    folder = tmp_path / "unfit"
+    shutil.copytree(tiny_folder, folder)
+    spoil(folder)
+    with pytest.raises(CarbError, match=fact):
+        train(config, overrides={"model": str(folder)})
 
 
 def test_variables_of_the_chat_template_reach_every_prompt(config, tiny_folder, tmp_path):

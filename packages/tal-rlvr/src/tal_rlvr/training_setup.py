@@ -303,8 +303,9 @@ def check_settings(config: TrainConfig) -> None:
             "needs.gpus = 0 for a small model."
         )
     nearest = next(path for path in (config.out, *config.out.absolute().parents) if path.exists())
-    if not (nearest.is_dir() and os.access(nearest, os.W_OK)):
-        raise CarbError(f"Cannot write into {config.out}. Choose another 'out'.")
+    writable = nearest.is_dir() and os.access(nearest, os.W_OK)
+    if config.out == Path() or not writable:
+        raise CarbError(f"Cannot write into {config.out}: 'out' must be a folder of the run's own.")
     check_prompts(config.prompts)
     for source in config.mix.sources:
         for tag in filter(None, (source.language, *source.languages)):
@@ -325,7 +326,7 @@ def reading(part: str, model: str | Path) -> Iterator[None]:
     """
     try:
         yield
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, SafetensorError) as error:
         reason = str(error).splitlines()[0]
         raise CarbError(f"Cannot load the {part} of '{model}': {reason}") from None
 
@@ -463,11 +464,21 @@ def load_weights(model: str | Path, config: TrainConfig) -> Any:
     configuration.
 
     Raises:
-        CarbError: it cannot be loaded.
+        CarbError: it cannot be loaded, or has not the weights that its configuration describes.
     """
     whole_weights()
+    told = {"output_loading_info": True, "ignore_mismatched_sizes": True}
     with reading("weights", model):
-        return AutoModelForCausalLM.from_pretrained(model, **config.loading(model))
+        loaded, report = AutoModelForCausalLM.from_pretrained(
+            model, **told, **config.loading(model)
+        )
+    unfit = [*report["missing_keys"], *(name for name, *_ in report["mismatched_keys"])]
+    if unfit:
+        raise CarbError(
+            f"The weights of '{model}' do not have {unfit[0]} as its config.json describes it, and "
+            "random numbers would be trained. Take the folder whole, or another model."
+        )
+    return loaded
 
 
 def save_whole(trainer: Any, base: str, folder: Path, config: TrainConfig) -> None:

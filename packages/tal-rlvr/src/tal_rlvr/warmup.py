@@ -103,6 +103,8 @@ def read_targets(path: str, *, direct: bool = False) -> list[Target]:
         )
         shown = OrderedPair(pair=pair, first=row.first, second=row.second, label=verdict)
         targets.append((shown, row.judgement.strip()))
+    if not targets:
+        raise CarbError(f"{path} holds no judgement. Leave [warmup] targets out for stock phrases.")
     return targets
 
 
