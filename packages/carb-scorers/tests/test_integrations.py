@@ -158,6 +158,19 @@ def test_verls_signature() -> None:
     )
 
 
+@pytest.mark.parametrize("given", [{}, {"solution_str": None}, {"solution_image": [[0.5]]}])
+def test_verl_without_a_text_gets_no_reward(given: dict[str, object]) -> None:
+    """verl's managers of images give no text, and each image got the reward of an empty one."""
+    with pytest.raises(CarbError, match="solution_str"):
+        as_verl_reward(Fake())(data_source="d", ground_truth=None, extra_info=INFO, **given)
+
+
+def test_a_tools_words_are_no_completion() -> None:
+    tool = {"role": "tool", "content": "vier"}
+    rewards = as_trl_reward(Fake(), culture="german", language="de")
+    assert rewards(["Was?"] * 2, [[tool], [tool, {"role": "assistant", "content": "ja"}]]) == [0, 2]
+
+
 def test_verls_threads_share_one_scorer_and_one_event_loop(
     kind: Callable[[str, object], None],
 ) -> None:

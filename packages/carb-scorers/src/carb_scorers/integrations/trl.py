@@ -111,8 +111,8 @@ def _answer(completion: object) -> str:
     if isinstance(completion, str) or not isinstance(completion, Sequence):
         return text_of(completion)
     messages = [message for message in completion if isinstance(message, dict)]
-    turns = [message for message in messages if message.get("role") == "assistant"]
-    return text_of(turns or completion)
+    turns = [one for one in messages if one.get("role", "assistant") == "assistant"]
+    return text_of(turns if messages else completion)
 
 
 def _check_trl() -> None:

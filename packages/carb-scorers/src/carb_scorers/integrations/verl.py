@@ -85,7 +85,9 @@ def as_verl_reward(
     ) -> float | list[float]:
         if solution_strs is not None:
             return rewards(solution_strs, extra_infos)
-        return rewards([solution_str or ""], [extra_info])[0]
+        if solution_str is None:
+            raise CarbError("verl gave no text (solution_str), which is all that is scored here.")
+        return rewards([solution_str], [extra_info])[0]
 
     return compute_score
 
