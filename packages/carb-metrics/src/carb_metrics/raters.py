@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from itertools import chain
 from typing import Any, cast
 
 import numpy as np
@@ -226,17 +225,9 @@ def encode(
         names = list(ratings.columns)
         ratings = ratings.rows() if isinstance(ratings, pl.DataFrame) else ratings.to_numpy()
     rows = _table(ratings)
-    every = chain.from_iterable(rows)
-    known = (value for value in every if not is_missing(value))
-    given = Counter(map(_plain, known))
-    columns = zip(*rows, strict=True)
-    for name, column in zip(names, columns, strict=False):
-        once = all(isinstance(value, str) and given[value] == 1 for value in column)
-        names_items = once and len(rows) > 2
-        if names_items or name in ("id", "item_id"):
-            raise CarbError(
-                f"The column '{name}' names the items and holds no ratings; leave it out."
-            )
+    cells = [value for row in rows for value in row]
+    given = Counter(_plain(value) for value in cells if not is_missing(value))
+    _refuse_ids(names, rows, given)
     try:
         values = sorted(given) if categories is None else [_plain(v) for v in categories]
     except TypeError:
@@ -247,15 +238,22 @@ def encode(
             f"categories must name each rating once; not named: {sorted(map(str, unknown))}."
         )
     index = {value: number for number, value in enumerate(values)}
-    codes = []
-    for value in chain.from_iterable(rows):
-        code = -1 if is_missing(value) else index[_plain(value)]
-        codes.append(code)
-    raters = 2
-    if rows:
-        raters = len(rows[0])
+    codes = [-1 if is_missing(value) else index[_plain(value)] for value in cells]
+    raters = len(rows[0]) if rows else 2
     table = np.array(codes, dtype=np.int64)
     return table.reshape(len(rows), raters), len(values)
+
+
+def _refuse_ids(names: Sequence[Any], rows: Sequence[Sequence[Any]], given: Counter[Any]) -> None:
+    """Raise ``CarbError`` where a column holds no ratings: its texts occur once, as ids do."""
+    columns = zip(*rows, strict=True)
+    for name, column in zip(names, columns, strict=False):
+        once = all(isinstance(value, str) and given[value] == 1 for value in column)
+        names_items = once and len(rows) > 2
+        if names_items or name in ("id", "item_id"):
+            raise CarbError(
+                f"The column '{name}' names the items and holds no ratings; leave it out."
+            )
 
 
 def _table(ratings: object) -> list[list[Any]]:

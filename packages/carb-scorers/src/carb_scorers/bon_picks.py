@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import aclosing
 from math import comb, inf, isnan
 from pathlib import Path
 from typing import Literal
@@ -117,31 +118,28 @@ async def sample(
         if parsed.options:
             raise CarbError(f"Policy '{policy}': a file takes no options.")
         return read_responses(parsed.target, task, n)
+    prompts = {prompt.id: chat(task, prompt) for prompt in task.prompts}
+    wanted = [(key, index) for key in prompts for index in range(n)]
+    told = on_samples or (lambda *_: None)
     model, options = open_writer(policy, PolicyOptions)
-    try:
-        prompts = {prompt.id: chat(task, prompt) for prompt in task.prompts}
+    async with aclosing(model):
         head = PoolHead(
             model=parsed.target,
             revision=model.revision,
             options=options.model_dump(mode="json", exclude=set(OPERATIONAL)),
             prompts=_digest(prompts, task),
         )
-        told = on_samples or (lambda *_: None)
         with Store(path, head, Sample, lambda sample: (sample.prompt_id, sample.index)) as store:
             have = {key for key, known in store.values.items() if known.error is None}
-            wanted = [(key, index) for key in prompts for index in range(n)]
             waiting = [one for one in wanted if one not in have]
-            left = len(waiting)
-            total = len(wanted)
-            told(total - left, total)
+            done = len(wanted) - len(waiting)
+            told(done, len(wanted))
             for part in windows(waiting, largest=SAMPLED_AT_ONCE):
                 drawn = await _draw(model, options, prompts, part, one_line=task.one_line)
                 store.append(drawn)
-                left -= len(part)
-                told(total - left, total)
+                done += len(part)
+                told(done, len(wanted))
             return {key: tuple(store.values[key, i] for i in range(n)) for key in prompts}
-    finally:
-        await model.aclose()
 
 
 def _digest(prompts: dict[str, Prompt], task: Task) -> str:
