@@ -13,6 +13,7 @@ from carb_cli.progress import announced
 from carb_cli.scoring import pace
 from carb_cli.weights import weights
 from carb_metrics.rows import Interval
+from carb_scorers import known_models
 from carb_scorers.spec import parse_spec
 from cli_helpers import Carb
 
@@ -71,6 +72,23 @@ def test_weights_that_the_hub_has(monkeypatch: pytest.MonkeyPatch) -> None:
     assert str(gone) == "not known"
 
 
+def test_weights_by_the_registry_where_the_hub_cannot_be_reached(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    hub = pytest.importorskip("huggingface_hub", reason="needs the extra carb-scorers[hf]")
+
+    def model_info(*_: object, **__: object) -> SimpleNamespace:
+        raise OSError("no route")
+
+    monkeypatch.setattr(hub, "model_info", model_info)
+    known = known_models().models[0]
+    parsed = map(parse_spec, [known.spec(), f"implicit:{known.id}?ref=o/other", "judge:o/other"])
+    first, pair, other = weights(list(parsed))
+    assert (first.to_fetch, first.in_bfloat16) == (None, known.memory)
+    assert str(first) == "54.5 GB if in bfloat16"
+    assert str(pair) == str(other) == "not known"
+
+
 def test_a_dry_run_prints_weights_and_why_the_time_is_not_known(carb: Carb, tmp_path: Path) -> None:
     """The weights are there, but are no model's."""
     model = write(tmp_path / "m", model__safetensors=3 * 10**6)
@@ -82,7 +100,8 @@ def test_a_dry_run_prints_weights_and_why_the_time_is_not_known(carb: Carb, tmp_
     assert len(ended.err.splitlines()) > 1
     assert "carb run --limit 12" in ended.out
     plan = carb(*command, "--out", tmp_path / "r", "--dry-run", "--json").json
-    assert plan["scorers"][0]["weights"] == {"on_disk": 3 * 10**6, "to_fetch": 0}
+    sizes = {"on_disk": 3 * 10**6, "to_fetch": 0, "in_bfloat16": None}
+    assert plan["scorers"][0]["weights"] == sizes
     assert plan["scorers"][0]["seconds"] is None
 
 

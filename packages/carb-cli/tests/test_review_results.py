@@ -313,7 +313,7 @@ def test_links_of_this_machine_come_with_what_to_do_for_a_phone(tmp_path: Path, 
     page = carb(
         "review", "page", "--data", "carb-seed", "--culture", "thai", "--out", tmp_path / "a.html"
     )
-    assert "is a review of other data" in page.err
+    assert "a.reviews is a review of other" in page.err
     assert not (tmp_path / "a.html").exists(), "a page whose answers would fit no review"
 
 

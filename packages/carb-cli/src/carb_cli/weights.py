@@ -10,7 +10,7 @@ from typing import Any
 
 from carb_cli import display
 from carb_data import HUB_ANSWERS_WITHIN, Frozen, require
-from carb_scorers import ParsedSpec
+from carb_scorers import ParsedSpec, known_model
 
 FORMATS = (".safetensors", ".bin", ".gguf")
 """A model in several formats is loaded from the first."""
@@ -23,8 +23,12 @@ class Weights(Frozen):
 
     on_disk: int | None = None
     to_fetch: int | None = None
+    in_bfloat16: int | None = None
+    """By the registry's count of parameters, where the hub does not tell."""
 
     def __str__(self) -> str:
+        if self.in_bfloat16 is not None:
+            return f"{display.size(self.in_bfloat16)} if in bfloat16"
         if self.on_disk is None or self.to_fetch is None:
             return "not known"
         if self.to_fetch:
@@ -78,7 +82,8 @@ def _sum(
             continue
         size = there.get(model)
         if size is None:
-            return Weights()
+            known = known_model(model[0])
+            return Weights(in_bfloat16=known.memory if known and len(models) == 1 else None)
         to_fetch += size
     return Weights(on_disk=on_disk, to_fetch=to_fetch)
 

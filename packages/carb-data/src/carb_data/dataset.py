@@ -97,7 +97,7 @@ class Dataset:
         name = str(name_or_path)
         seeds = seed_folders()
         if given and name in seeds:
-            raise CarbError(f"Every set of {name} has its own {' and '.join(given)}.")
+            raise CarbError(f"Every set of {name} has its own {' and '.join(given)}; give none.")
         if name in seeds:
             return cls(load_families(seeds[name]))
         path = Path(name)

@@ -11,9 +11,10 @@ from importlib import import_module, metadata
 from io import StringIO
 from typing import Any
 
-from carb_cli.display import size, table
+from carb_cli.display import note, size, table
 from carb_cli.json_output import print_json
 from carb_cli.machine import free_memory, gpus
+from carb_cli.main import invoked
 from carb_cli.options import Json
 from carb_data import install_line
 
@@ -120,6 +121,8 @@ def extras() -> list[dict[str, Any]]:
     """Every extra of every package: its use, its missing or broken libraries, and the line that
     installs it."""
     rows = []
+    if not invoked.quiet:
+        note("Importing the installed libraries: some seconds.")
     owners = owners_of_modules()
     for package in PACKAGES:
         needs = [str(need) for need in metadata.requires(package) or []]

@@ -47,7 +47,8 @@ def create(
     with transaction(db):
         if setting(db, "fingerprint") not in ("", dataset.fingerprint):
             raise CarbError(
-                f"{path} is a review of other data ({setting(db, 'data')}); name another --out."
+                f"{path} is a review of other or older sets ({setting(db, 'data')}); name another "
+                "--out."
             )
         db.executemany("INSERT OR IGNORE INTO project VALUES (?, ?)", made.items())
         now_so = {"place": "".join(written_about), "model": beat or "", "url": url}

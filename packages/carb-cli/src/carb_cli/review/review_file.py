@@ -293,7 +293,7 @@ def collect(db: sqlite3.Connection, paths: Sequence[Path]) -> list[tuple[str, Re
                     f"{path}: answers are the .json files that the page saved; reviews are "
                     "not merged."
                 )
-            saved = read_file(SavedAnswers, path, "file of answers that the review page saved")
+            saved = read_file(SavedAnswers, path, "file of answers")
             introduce(db, saved.reviewer, saved.person)
             recorded += [
                 (f"{path.name}: {e.id}", record(db, saved.reviewer, e)) for e in saved.events
