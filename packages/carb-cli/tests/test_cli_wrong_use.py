@@ -106,6 +106,14 @@ def test_report_of_no_run(carb: Carb, tmp_path: Path) -> None:
     assert_refused(carb("report"), "Name at least one run folder")
 
 
+def test_the_record_of_a_run_stands_for_its_folder(carb: Carb, run, data_file: Path) -> None:
+    """ "It holds no run.json" was said of run.json itself."""
+    assert run(data_file, "baseline:length").code == 0
+    record = data_file.parent / "out" / "run.json"
+    assert record.is_file()
+    assert carb("report", record).out == carb("report", record.parent).out
+
+
 def test_a_damaged_score_table(carb: Carb, run, data_file: Path, tmp_path: Path) -> None:
     assert run(data_file).code == 0
     (tmp_path / "out" / "scores.parquet").write_bytes(b"not parquet")

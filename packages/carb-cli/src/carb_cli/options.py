@@ -84,7 +84,7 @@ def refuse(given: object, option: str, why: str) -> None:
         CarbError: the option was given.
     """
     if given:
-        raise CarbError(f"{option} has no effect {why}. Leave one of them out.")
+        raise CarbError(f"{option} has no effect {why}; leave {option} out.")
 
 
 def refuse_files(*paths: Path | None, figure: Path | None = None) -> None:

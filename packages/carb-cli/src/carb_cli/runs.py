@@ -12,8 +12,10 @@ from carb_scorers import RunRecord
 
 
 def run_folders(folder: Path) -> list[Path]:
-    """The folder of a run itself; of a folder of runs, such as a suite's, those that are
-    finished."""
+    """The folder of a run itself, or of its ``run.json``; of a folder of runs, such as a suite's,
+    those that are finished."""
+    if folder.name == "run.json":
+        folder = folder.parent
     if (folder / "run.json").is_file():
         return [folder]
     return sorted(path.parent for path in folder.glob("*/run.json")) or [folder]
