@@ -135,6 +135,15 @@ class Job(NamedTuple):
     retry_errors: bool
     on_progress: OnProgress | None
 
+    def requests(self, spec: ScorerSpec) -> list[Blinded]:
+        """All requests to a scorer, in the order of the data set."""
+        told = told_culture(spec)
+        return [
+            one
+            for item in self.dataset
+            for one in blind(item, seed=self.seed, comparative=spec.comparative, told=told)
+        ]
+
 
 async def scored(job: Job, label: str, given: Scorer | str) -> Outcome:
     """One scorer's results, those that its journal had and the new ones."""
@@ -149,12 +158,7 @@ async def scored(job: Job, label: str, given: Scorer | str) -> Outcome:
             )
         places = (item.culture for item in job.dataset)
         head = journal_head(spec, fingerprint=job.dataset.fingerprint, seed=job.seed, places=places)
-        told = told_culture(spec)
-        blinded = [
-            one
-            for item in job.dataset
-            for one in blind(item, seed=job.seed, comparative=spec.comparative, told=told)
-        ]
+        blinded = job.requests(spec)
         without_fact: tuple[str, ...] = ()
         if isinstance(scorer, OpenBookScorer):
             without_fact = scorer.without_fact(blinded)
