@@ -517,9 +517,11 @@ def test_a_run_goes_on_from_its_last_whole_checkpoint(config, tmp_path):
     from tal_rlvr.training_setup import last_whole_checkpoint
 
     grpo = {"max_steps": 3, "save_total_limit": 3}
-    settings = {"grpo": grpo, "evaluation": {"decoding": []}}
+    settings = {"grpo": grpo, "evaluation": {"decoding": []}, "direct": True}
+    settings["warmup"] = {"steps": 40, "batch_size": 8, "learning_rate": 3e-3}
     out = tmp_path / "out"
-    train(config, overrides=settings)
+    whole = train(config, overrides=settings)
+    assert min(step["grad_norm"] for step in whole.curve) > 0, "where rewards tie, nothing changes"
     weights = (out / "model" / "model.safetensors").read_bytes()
     last = out / "checkpoints" / "checkpoint-2"
     assert last_whole_checkpoint(out / "checkpoints") == last
