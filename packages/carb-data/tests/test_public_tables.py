@@ -192,6 +192,7 @@ SHAPES = {
         for asked, right in [(ASKED, B), (ALSO, A)]
         for option in (A, B, C)
     ],
+    "an answer and wrong ones": both(B, A, "answer", wrong_1=C, wrong_2=D),
     "DREAM": both(B, A, "answer", choice=[A, B, C], dialogue=["M: Hello.", "W: Hi."]),
     "Moodle": both(
         "B", "A", "Answer 1", asks="questiontext", **named("A B C D"), **{"Answer 2": ""}
@@ -206,14 +207,6 @@ SHAPES = {
     "ten answers, a letter": both("J", "A", "answer", answers=[A, *TEN[:8], B]),
     "ten answers, a number": both(9, 0, "correct_index", answers=[A, *TEN[:8], B]),
     "two ranks": both([2, 1], [1, 2], "ranking", asks="prompt", responses=[A, B]),
-    "ranks beside responses": [
-        {
-            "prompt": asked,
-            **named("response_1 response_2 response_3", 3),
-            **dict(zip(("rank_1", "rank_2", "rank_3"), ranks, strict=True)),
-        }
-        for asked, ranks in [(ASKED, (2, 1, 3)), (ALSO, (1, 3, 2))]
-    ],
     "responses with ranks": [
         {
             "prompt": asked,
@@ -344,12 +337,22 @@ def test_an_empty_preference_is_refused_as_empty(tmp_path):
         {"question": ASKED, "options": [{"text": A, "label": 0}, {"text": B, "label": 1}]},
         {"question": ASKED, "answers": [A, B], "answer": A},
         {"question": ASKED, "answers": [A, B], "label": 1},
+        {"prompt": ASKED, "response_1": A, "response_2": B, "rank_1": 5, "rank_2": 1},
         {"instruction": ASKED, "output_1": A, "output_2": B, "preference": 1.7},
     ],
 )
 def test_an_order_or_its_inverse_and_numbers_or_marks_are_refused(tmp_path, row):
     with pytest.raises(CarbError, match="its columns"):
         load(saved(tmp_path, [row]))
+
+
+@pytest.mark.parametrize(
+    ("marks", "row"),
+    [("correct", {"correct": "TRUE", "wrong_answer": B}), ("wrong", {"wrong": "no"})],
+)
+def test_marks_beside_an_answer_are_no_answers(tmp_path, marks, row):
+    with pytest.raises(CarbError, match=rf"rows\.jsonl: {marks} holds marks"):
+        load(saved(tmp_path, [{"question": ASKED, "answer": A} | row]))
 
 
 def test_two_right_answers_of_a_quiz_are_refused_by_row(tmp_path):

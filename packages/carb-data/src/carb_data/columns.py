@@ -93,6 +93,9 @@ def columns_of(names: Sequence[str]) -> Columns:
     if "options" in columns and "chosen" in columns and "rejected" not in columns:
         chosen = columns.pop("chosen")
         columns.setdefault("answer", []).extend(chosen)
+    texts = [name for name in columns.get("answer", ()) if name in _HEADINGS["answers"]]
+    if texts and "rejected" in columns and "options" not in columns:
+        columns.setdefault("chosen", texts)
     return Columns(columns, options)
 
 

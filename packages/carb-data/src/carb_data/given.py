@@ -146,17 +146,16 @@ def _pair(rule: OptionsAsGiven, record: Record) -> tuple[Answers, Answers]:
 
 def _best(rule: OptionsAsGiven, record: Record) -> tuple[Answers, Answers]:
     options = _answers_at(record, rule.options, "options")
-    field, *_ = rule.scores
     pairs = zip(rule.options, rule.scores, strict=False)
     paths = [path for option, path in pairs if at(record, option) is not None]
     scores = [score for path in paths for score in _flat(at(record, path))]
     if len(options) != len(scores) or not options:
         reason = f"{len(scores)} scores do not fit {len(options)} options"
-        raise UnreadError((field, reason))
+        raise UnreadError(("scores", reason))
     try:
         numbers = [*map(amount, scores)]
     except ValueError:
-        raise UnreadError((field, "must be numbers")) from None
+        raise UnreadError(("scores", "must be numbers")) from None
     best = max(numbers)
     if rule.ranks:
         best = min(numbers)

@@ -13,7 +13,7 @@ from carb_data.language import UNDETERMINED
 from carb_data.models import UNSPECIFIED, BonSet
 from carb_data.registry import Registry
 from carb_data.table_sets import Loaded, Progress, checked, left_out, read_sets, silent
-from carb_data.tables import READS, contents, kind_of, unknown_kind
+from carb_data.tables import READS, contents, kind_of
 from carb_data.values import unpacked
 
 __all__ = ["table_files"]
@@ -147,11 +147,8 @@ def table_files(path: Path) -> list[Path]:
         CarbError: there is none.
     """
     if not path.is_dir():
-        if path.is_file() and kind_of(path) is None:
-            raise CarbError(unknown_kind(path))
         return [path]
-    tables = [file for file in _files(path) if kind_of(file) is not None]
-    files = [file for file in tables if not _ABOUT.fullmatch(file.name)]
+    files = [file for file in _files(path) if kind_of(file) and not _ABOUT.fullmatch(file.name)]
     first: dict[Path, Path] = {}
     for file in files:
         other = first.setdefault(file.resolve(), file)

@@ -46,6 +46,8 @@ _WORDS_OF_A_SOURCE = 3
 """Spaces in what names a source; a longer text is something to read."""
 _SCORE = re.compile(r"-?\d+([.,]\d+)?")
 _MARK = re.compile(r"[a-z]|\d")
+_MARKS = frozenset({"true", "false", "yes", "no", "0", "1", "x"})
+"""What cells hold that say of an answer whether it is right."""
 _Tie = tuple[str, ...]
 """A column that is true for a tie, or two of scores that are equal; 0 stands for itself."""
 
@@ -346,6 +348,8 @@ def _looked_up(shape: Shape, table: Table) -> Shape:
     if columns is None or "chosen" not in shape.part.columns:
         return shape
     records = table.records
+    if "answer" in columns.by_field:
+        _refuse_marks(table, columns)
     for some in (records[:_SAMPLE], records):
         chosen = _plain_cells(some, columns.by_field["chosen"])
         rejected = _plain_cells(some, columns.by_field["rejected"])
@@ -361,6 +365,15 @@ def _looked_up(shape: Shape, table: Table) -> Shape:
     by_field["answer"] = by_field.pop("chosen")
     declared = shapes()["question, A, B, C, D, answer"]
     return Shape(declared, declared.parts[0], Columns(by_field, options))
+
+
+def _refuse_marks(table: Table, columns: Columns) -> None:
+    """Refuse a column of marks among answers, where another column holds an answer."""
+    names = [*columns.by_field["chosen"], *columns.by_field["rejected"]]
+    marked = [name for name in names if _plain_cells(table.records, [name]) <= _MARKS]
+    if 0 < len(marked) < len(names):
+        title = table.titles[marked[0]]
+        raise CarbError(f"{table.path}: {title} holds marks, and no answers; rename it.")
 
 
 def _plain_cells(records: Iterable[Record], names: Sequence[str]) -> set[str]:

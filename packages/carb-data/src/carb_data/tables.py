@@ -107,11 +107,6 @@ def plain(name: str) -> str:
     return re.sub(r"[\s\-_#]+", "_", bare.casefold())
 
 
-def unknown_kind(path: Path) -> str:
-    """Why a file is not read, and what to do."""
-    return f"{path}: unknown file type; {READS}"
-
-
 def kind_of(path: Path) -> str | None:
     """The kind of a table by its file name, without the ending of a packed file."""
     name = path.name.lower().removesuffix(".gz")
@@ -168,7 +163,7 @@ def _opened(path: Path) -> Iterator[tuple[str, BinaryIO]]:
     is read."""
     kind = kind_of(path)
     if kind is None:
-        raise CarbError(unknown_kind(path))
+        raise CarbError(f"{path}: unknown file type; {READS}")
     try:
         with ExitStack() as stack:
             if kind == ".zip":
