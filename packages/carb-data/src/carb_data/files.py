@@ -65,8 +65,7 @@ SUFFIXES = (".jsonl", ".jsonl.gz", ".parquet")
 def suffix_of(path: Path) -> str | None:
     """The ending of a file's name among ``SUFFIXES``, or None."""
     name = path.name.lower()
-    fitting = (suffix for suffix in SUFFIXES if name.endswith(suffix))
-    return next(fitting, None)
+    return next(filter(name.endswith, SUFFIXES), None)
 
 
 def _valid(

@@ -109,8 +109,7 @@ def _starts(key: int, options: Options, texts: Collection[str]) -> list[int]:
 
 def _alphabet(used: set[str], owner: object) -> str:
     """The alphabet that holds all letters of the keys, Latin first."""
-    fitting = (letters for letters in ALPHABETS.values() if used <= {*letters})
-    alphabet = next(fitting, ALPHABETS["latin"])
+    alphabet = next(filter(used.issubset, ALPHABETS.values()), ALPHABETS["latin"])
     if alphabet == ALPHABETS["cyrillic"] and used <= _LIKE_LATIN and used != {"А"}:
         raise CarbError(
             f"{owner}: its answers are Cyrillic letters that look like Latin ones "

@@ -186,7 +186,11 @@ def sets_of(
     problems, what the user should know to its notes, and which defaults filled a row to
     ``defaulted``."""
     note_columns(table, shape)
-    _leave_out_blank(table, shape)
+    claimed = shape.claims()
+    filled = [row for row in table.rows if not claimed.isdisjoint(row[1])]
+    if blank := len(table.rows) - len(filled):
+        table.rows = filled
+        table.notes.append(f"{blank:,} rows have neither question nor answers, and are left out.")
     if shape.part.together:
         table.rows = _gathered(table.rows, shape)
     reader = _Reader(table, shape, defaults, registry, prefix)
@@ -202,15 +206,6 @@ def sets_of(
                 whole = [one for one in problems if not one.field.startswith("responses")]
                 table.problems.extend(whole or problems)
     reader.note()
-
-
-def _leave_out_blank(table: Table, shape: Shape) -> None:
-    """Leave out rows without question, answers and key, such as those that are only numbered."""
-    claimed = shape.claims()
-    filled = [row for row in table.rows if not claimed.isdisjoint(row[1])]
-    if blank := len(table.rows) - len(filled):
-        table.rows = filled
-        table.notes.append(f"{blank:,} rows have neither question nor answers, and are left out.")
 
 
 def _gathered(rows: Sequence[Row], shape: Shape) -> list[Row]:

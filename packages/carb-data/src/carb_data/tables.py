@@ -110,10 +110,7 @@ def plain(name: str) -> str:
 def kind_of(path: Path) -> str | None:
     """The kind of a table by its file name, without the ending of a packed file."""
     name = path.name.lower().removesuffix(".gz")
-    for kind in (*_KINDS, ".zip"):
-        if name.endswith(kind):
-            return kind
-    return None
+    return next(filter(name.endswith, (*_KINDS, ".zip")), None)
 
 
 def read_table(path: Path, knows: Knows, heading_of: HeadingOf = lambda _: ()) -> Table:
