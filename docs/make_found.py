@@ -23,6 +23,7 @@ from carb_data import BonSet, Dataset, ScoreTable, load
 from carb_data.models import Citation, Provenance, Response
 from carb_data.table import COLUMNS
 from carb_metrics import bon_accuracy, compare, family_accuracy
+from carb_metrics.cells import Grouped
 from carb_metrics.families import FamilyRow
 from carb_metrics.interval import Interval
 
@@ -98,11 +99,13 @@ PARTS = {
     "asked with the fact": Part(SEED, "likelihood open", "named"),
     "blend": Part("blend"),
 }
-SAMPLES = {
-    "sample": "the shortest of each language and domain",
-    "hard": "all that no attack solves, by likelihood per token",
-    "whole": "all in English, by likelihood per token",
-}
+SAMPLES = (
+    ("the shortest of each language and domain", "sample", (*LANGUAGES,)),
+    ("all that no attack solves, by likelihood per token", "hard", (*LANGUAGES,)),
+    ("all in English, by likelihood per token", "whole", ("en",)),
+    ("all in {languages} languages, by likelihood per token", "whole", (*LANGUAGES,)),
+)
+"""Each line of the table of the published sample: its name, its data, its languages."""
 GAINS = {PLACE: "the place's name alone", OTHER: "another family's question"}
 COLOURS = dict(zip(MODELS, ("#0072b2", "#d55e00", "#009e73"), strict=True))
 Row = dict[str, str]
@@ -329,21 +332,32 @@ def sample(kept: Kept) -> str:
     """Accuracy on sets of the published sample."""
     titles = " | ".join(COLUMN_TITLES[model] for model in MODELS)
     lines = [f"| | sets | {titles} |", "|---" * (2 + len(MODELS)) + "|"]
-    for data, name in SAMPLES.items():
-        counts: set[int] = set()
-        cells: list[str] = []
-        for model in MODELS:
-            scores, dataset = kept.part(model, Part(data))
-            if not len(dataset):
-                cells.append("–")
-                continue
-            row = bon_accuracy(scores.with_items(dataset)).overall
-            cells.append(shown(row))
-            counts.add(row.n)
-        if counts:
-            [sets] = counts
-            lines.append(f"| {name} | {sets} | {' | '.join(cells)} |")
+    for name, data, languages in SAMPLES:
+        results = [sample_result(kept, model, data, languages) for model in MODELS]
+        most = max((result.overall.n for result in results if result), default=0)
+        cells = " | ".join(sample_cell(result, most) for result in results)
+        known = {item.language for item in kept.part("gemma3-270m", Part(data))[1]}
+        lines.append(f"| {name.format(languages=len(known))} | {most:,} | {cells} |")
     return "\n".join(lines)
+
+
+def sample_result(kept: Kept, model: str, data: str, languages: Sequence[str]) -> Grouped | None:
+    """What a model scored on the sets in some languages; None where it scored none."""
+    scores, dataset = kept.part(model, Part(data))
+    wanted = Dataset(item for item in dataset if item.language in languages)
+    if not len(wanted):
+        return None
+    ids = [item.id for item in wanted]
+    part = ScoreTable(scores.frame.filter(pl.col("item_id").is_in(ids)))
+    return bon_accuracy(part.with_items(wanted))
+
+
+def sample_cell(result: Grouped | None, most: int) -> str:
+    """Accuracy, with its number of sets where the line's is another."""
+    if result is None:
+        return "–"
+    row = result.overall
+    return shown(row) if row.n == most else f"{shown(row)} of {row.n:,}"
 
 
 def state(kept: Kept) -> str:
