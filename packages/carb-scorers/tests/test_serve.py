@@ -146,8 +146,10 @@ async def test_a_rendered_prompt_and_an_end_of_text_are_undone_by_score_too() ->
     [
         "<|im_start|>user\nWas ist das?<|im_end|>\n<|im_start|>assistant\nBrot.<|im_end|>\n",
         "<s>[INST] Was ist das? [/INST] Brot.</s>",
+        "<bos><start_of_turn>user\nWas ist das?<end_of_turn>\n<start_of_turn>model\nBrot.",
+        "<|start|>user<|message|>Was ist das?<|end|><|start|>assistant<|channel|>final<|message|>B",
     ],
-    ids=["ChatML", "INST"],
+    ids=["ChatML", "INST", "Gemma", "gpt-oss"],
 )
 async def test_a_whole_conversation_is_no_response(prompt: str, whole: str) -> None:
     """Trainers that keep one text send it whole, and its question was scored with the answer."""
@@ -158,6 +160,21 @@ async def test_a_whole_conversation_is_no_response(prompt: str, whole: str) -> N
         assert not letters.requests
         odd = "<|im_end|>\n<|im_start|>user\nUnd?"  # what an untrained policy may write is scored
         assert (await asked(client, odd, prompt=prompt))[0] == 200
+
+
+@pytest.mark.parametrize(
+    "quoting",
+    [
+        "<|channel|>analysis<|message|>I read: Was ist das?<|channel|>final<|message|>Brot.",
+        "[THINK]Was ist das?[/THINK]Brot.",
+        "<|START_THINKING|>Sie fragt: Was ist das?<|END_THINKING|>Brot.",
+        "<|im_start|>assistant\nDu fragst: Was ist das?<|im_end|>",
+        "<s>Was ist das?</s>",
+    ],
+)
+async def test_an_answer_may_quote_its_question(quoting: str) -> None:
+    async with served() as (client, _):
+        assert (await asked(client, "Brot.", quoting, prompt="Was ist das?"))[0] == 200
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from itertools import chain, pairwise
 from pydantic import ValidationError
 
 from carb_data import CarbError, Frozen, read_file
-from carb_scorers.models.marks import control_pattern, has_tokens, unthought
+from carb_scorers.models.marks import control_pattern, has_tokens, thought_marks, unthought
 from carb_scorers.models.source import hf_library, model_source
 from carb_scorers.texts import Question, Turns, as_messages, conversation_of
 
@@ -32,6 +32,7 @@ Shape = tuple[tuple[str, ...], Pattern]
 _CONTROL = rf"(?:{control_pattern().pattern}|\s)"
 _BEFORE = re.compile(rf"\A{_CONTROL}+")
 _BEHIND = re.compile(rf"{_CONTROL}+\Z")
+_USER = re.compile(rf"(?:{control_pattern().pattern})\s*(?:user\s*)?\Z")
 _WORD = r"[^\W\d_][^\s:：#<>\[\]*|{}().,;!?。？！،؟、，]{0,23}"
 _WORDS = rf"{_WORD}(?:[^\S\n]{_WORD}){{0,2}}[^\S\n]?"
 _ROLE = (
@@ -356,11 +357,15 @@ def response_in(query: str, prompt: str) -> str:
 
 
 def is_whole(text: str, question: Question) -> bool:
-    """Whether a text is a rendered conversation with the question in it, and no response alone."""
-    asked = question if isinstance(question, str) else question[-1].content
-    start = _BEFORE.match(text)
-    rendered = start is not None and has_tokens(start[0])
-    return rendered and len(asked) >= _SHORTEST_END and asked in text
+    """Whether a text is a rendered conversation: the question is a turn of it, with more behind.
+    A thought may quote the question."""
+    asked = (question if isinstance(question, str) else question[-1].content).strip()
+    begin, _ = thought_marks()
+    before, _, behind = begin.sub("", text).partition(asked)
+    end = _BEFORE.match(behind)
+    if end is None or len(asked) < _SHORTEST_END or end[0] == behind:
+        return False
+    return has_tokens(end[0]) and _USER.search(before) is not None
 
 
 def bare_response(text: str) -> str:
