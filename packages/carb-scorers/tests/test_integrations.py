@@ -331,6 +331,7 @@ ANSWER = {"role": "assistant", "content": "Blumen."}
         ([CALL | {"content": []}, ANSWER], 7),
         ([{"role": "assistant", "refusal": "No."}, ANSWER], 7),
         ([CALL], 0),
+        ([ANSWER | {"role": "model"}], 7),
         ([ANSWER, CALL, ANSWER], 16),
         ([{"role": "assistant", "reasoning_content": "Hm."}], 0),
     ],

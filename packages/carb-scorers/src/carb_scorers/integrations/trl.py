@@ -111,7 +111,7 @@ def _answer(completion: object) -> str:
     if isinstance(completion, str) or not isinstance(completion, Sequence):
         return text_of(completion)
     messages = [message for message in completion if isinstance(message, dict)]
-    turns = [one for one in messages if one.get("role", "assistant") == "assistant"]
+    turns = [one for one in messages if one.get("role", "assistant") in {"assistant", "model"}]
     return text_of(turns if messages else completion)
 
 

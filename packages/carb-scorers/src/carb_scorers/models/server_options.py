@@ -48,7 +48,7 @@ class ServerOptions(Frozen):
     """Seconds for which a request is tried while the server is overloaded or gone (429, 502, 503,
     504, 529, nobody listens). Then the request becomes an error row if others were answered
     meanwhile, and else the run stops. With 0 such requests become error rows after their
-    retries."""
+    retries, and at once where ``Retry-After`` asks for more than 30 seconds."""
 
 
 class ServerLanguageOptions(ServerOptions):

@@ -318,8 +318,7 @@ def check_proxies(httpx: Any) -> None:
             fault = f"names a {kind} proxy, which needs a package: pip install 'httpx[socks]'"
         if fault:
             raise CarbError(
-                f"The environment variable {scheme.upper()}_PROXY {fault}. Or unset the variable, "
-                "or name the server in NO_PROXY."
+                f"The environment variable {scheme.upper()}_PROXY {fault}. Or unset the variable."
             )
 
 
