@@ -214,12 +214,6 @@ SHAPES = {
         }
         for asked, ranks in [(ASKED, (2, 1, 3)), (ALSO, (1, 3, 2))]
     ],
-    "labelled option texts": both(
-        "B",
-        "A",
-        "correct_option_id",
-        options=[{"option_id": n, "option_text": o} for n, o in zip("ABC", OPTIONS, strict=False)],
-    ),
     "labels of 0 and 1": [
         {"question": asked, "options": [{"text": o, "label": int(o == right)} for o in (A, B, C)]}
         for asked, right in [(ASKED, B), (ALSO, A)]
@@ -301,6 +295,51 @@ def test_numbers_of_several_options_are_no_key(tmp_path, votes, written):
     rows = [{"question": ASKED, "options": CHOICES, "gold": key} for key in ("4", written(votes))]
     with pytest.raises(CarbError, match=r"rows\.jsonl:2: answer: holds numbers of several options"):
         load(saved(tmp_path, rows))
+
+
+def marked(key, **marks):
+    """A row of answers, each with its marks."""
+    texts = [{"text": text} for text in (A, B, C)]
+    for name, held in marks.items():
+        for text, mark in zip(texts, held, strict=True):
+            text[name] = mark
+    return {"question": ASKED, key: texts}
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        marked("responses", score=(3, 1, 2), rank=(1, 3, 2)),
+        marked("answers", score=(3, 1, 2), label=(1, 0, 0)),
+        marked("answers", is_correct=(1, 0, 0), label=(1, 0, 0)),
+        marked("options", correct=(1, 0, 0), rank=(1, 2, 3)),
+        marked("answers", pm_score=(3, 1, 2), rank=(1, 3, 2)),
+        {"prompt": ASKED, "responses": [A, B], "scores": [3, 1], "ranking": [1, 2]},
+        {"prompt": ASKED, "candidates": [A, B], "rewards": [3, 1], "ranks": [1, 2]},
+        {"prompt": ASKED, "chosen": A, "rejected": B, "responses": [A, B], "ranking": [1, 2]},
+        {"question": ASKED, "choices": [A, B], "answers": [A], "answer": "A"},
+        {"question": ASKED, "choices": [A, B], "answers": [A], "answer_index": 0},
+        {"question": ASKED, "A": A, "B": B, "answers": [A], "answer": "A"},
+        {"question": ASKED, "options": [A, B], "answer": A, "option": "x", "is_correct": 1},
+        {"question": ASKED, "choices": [A, B], "answer": A, "choice": [A, B], "dialogue": [C]},
+    ],
+)
+def test_a_table_of_two_forms_is_read_by_the_one_that_is_not_last(tmp_path, row):
+    (item,) = load(saved(tmp_path, [row]))
+    assert item.chosen.text == A
+    assert B in [answer.text for answer in item.rejected]
+
+
+@pytest.mark.parametrize(
+    "labels", [{"label": "AB", "option_id": "xy"}, {"id": "AB", "option_label": "xy"}]
+)
+def test_what_else_an_option_holds_is_no_label_of_it(tmp_path, labels):
+    options = [
+        {"text": text} | {name: marks[n] for name, marks in labels.items()}
+        for n, text in enumerate((A, B))
+    ]
+    (item,) = load(saved(tmp_path, [{"question": ASKED, "options": options, "answer": "B"}]))
+    assert item.chosen.text == B
 
 
 @pytest.mark.parametrize("tie", ["Both", "equal", "Tie", "neither", "1.5"])

@@ -272,6 +272,8 @@ class Part(Frozen):
     ``object``, or ``~`` and a regular expression."""
     headings: bool = False
     """Whether ``columns`` are fields that have many names, such as ``prompt`` and ``question``."""
+    last: bool = False
+    """Whether a table is of this form only where it is of no other one."""
     files: tuple[str, ...] = ()
     """Globs; the first of them that finds files counts. Without them the files are tables."""
     format: Literal["csv", "tsv", "json", "jsonl", "text"] | None = None

@@ -293,8 +293,8 @@ def _entries(value: Any, path: str) -> list[tuple[str | None, Any]]:
     return [(name, value)]
 
 
-_LABELS = ("label", "key", "id", "letter", "option_id", "option_label", "option_letter")
-_TEXTS = ("text", "value", "content", "answer", "option_text")
+_LABELS = ("label", "key", "id", "letter")
+_TEXTS = ("text", "value", "content", "answer")
 
 
 def _labelled(options: Any) -> Any:

@@ -195,6 +195,7 @@ def find_shape(table: Table, declared: Sequence[Declaration] = ()) -> Shape:
     candidates = [shape for shape in _every(declared, columns) if declared or not shape.part.header]
     tried = [(shape, _lacking(shape, records)) for shape in candidates]
     fitting = [shape for shape, lacking in tried if not lacking]
+    fitting = [shape for shape in fitting if not shape.part.last] or fitting
     best = [one for one in fitting if not any(_narrower(other, one, filled) for other in fitting)]
     if not best:
         raise CarbError(_unknown(table, tried))
