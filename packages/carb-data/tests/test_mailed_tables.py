@@ -134,6 +134,16 @@ def test_what_the_cell_shows_for_no_reader_in_the_same_way_is_refused(book, valu
         load(path)
 
 
+def test_a_score_that_no_reader_sees_in_the_same_way_is_named_with_its_cell(book):
+    def show(made):
+        made["S"]["D2"].number_format = "mm-dd-yy"
+
+    rows = [["id", "question", "option", "is_correct"]]
+    rows += [[1, "When?", "now", datetime.date(2026, 4, 13)], [1, "When?", "never", 0]]
+    with pytest.raises(DataError, match=r"a\.xlsx:2: is_correct: cell D2 shows"):
+        load(book(("S", rows), change=show))
+
+
 def test_cells_merged_downwards_are_filled_and_others_are_refused(book):
     rows = [["country", *HEAD], ["Thailand", "q1", "a", "b", "A"], [None, "q2", "a", "b", "A"]]
     path = book(("S", rows), change=lambda made: made["S"].merge_cells("A2:A3"))

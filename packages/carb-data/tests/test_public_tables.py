@@ -28,6 +28,7 @@ def both(first, second, field, **row):
     ]
 
 
+KAHOOT = "Correct answer(s) - choose at least one"
 CHOICES = list(OPTIONS[:4])
 TEN = [f"dish {n}" for n in range(1, 11)]
 SHAPES = {
@@ -200,7 +201,7 @@ SHAPES = {
     "Kahoot": both(
         "2",
         1.0,
-        "Correct answer(s) - choose at least one",
+        KAHOOT,
         asks="Question - max 120 characters",
         **{f"Answer {n} - max 75 characters": o for n, o in enumerate(OPTIONS[:4], 1)},
     ),
@@ -424,3 +425,62 @@ def test_a_domain_that_is_a_topic_is_not_read(tmp_path):
     row = SHAPES["MILU"][0]
     with pytest.raises(CarbError, match=r"rows\.jsonl:2: domain: must be one of"):
         load(saved(tmp_path, [row | {"id": "x", "domain": "values"}, row]))
+
+
+def marked(right, *options, **row):
+    """A row for each option of a question, which says whether it is right."""
+    return [{"question": ASKED, "option": o, "is_correct": o == right} | row for o in options]
+
+
+@pytest.mark.parametrize(
+    ("name", "first", "second"),
+    [
+        ("id", "q1", "q2"),
+        ("question_id", 1, 2),
+        ("language", "English", "German"),
+        ("country", "Japan", "France"),
+        ("context", "In the house.", "In the street."),
+    ],
+)
+def test_a_question_asked_twice_keeps_the_answers_of_each(tmp_path, name, first, second):
+    rows = [*marked(A, A, B, **{name: first}), *marked(C, C, D, **{name: second})]
+    sets = [(one.chosen.text, one.rejected[0].text) for one in load(saved(tmp_path, rows))]
+    assert sets == [(A, B), (C, D)]
+    alone = [*marked(A, A, B, **{name: first}), *marked("", C, D, **{name: second})]
+    (kept,) = load(saved(tmp_path, alone))
+    assert {response.text for response in kept.responses} == {A, B}
+
+
+def test_options_that_have_an_id_each_are_of_one_question_only_by_its_id(tmp_path):
+    rows = [row | {"id": n} for n, row in enumerate(marked(A, A, B, C))]
+    assert len(load(saved(tmp_path, rows))) == 0
+    (item,) = load(saved(tmp_path, [row | {"question_id": "q7"} for row in rows]))
+    assert (item.id, item.chosen.text) == ("q7", A)
+
+
+@pytest.mark.parametrize("field", ["option", "is_correct"])
+def test_a_row_without_its_option_or_mark_is_named(tmp_path, field):
+    rows = marked(A, A, B, C)
+    rows[1][field] = None
+    with pytest.raises(CarbError, match=rf"rows\.jsonl:2: {field}.*: is empty"):
+        load(saved(tmp_path, rows))
+
+
+def test_a_dialogue_stands_before_its_question(tmp_path):
+    first, _ = load(saved(tmp_path, SHAPES["DREAM"]))
+    assert all(text in first.prompt_text for text in ("M: Hello.", "W: Hi.", ASKED))
+
+
+@pytest.mark.parametrize("several", ["1,3", "2, 4", "1,2,3,4"])
+def test_several_right_answers_of_a_quiz_are_left_out(tmp_path, several):
+    first, second = SHAPES["Kahoot"]
+    (kept,) = load(saved(tmp_path, [first, second | {KAHOOT: several}]))
+    assert kept.chosen.text == B
+
+
+@pytest.mark.parametrize(("tie", "weight"), [("1.50", "1.00"), ("0.00", "2.00"), ("1.500", "1.0")])
+def test_weights_may_end_in_zeros(tmp_path, tie, weight):
+    first, second = SHAPES["AlpacaEval 2"]
+    rows = [first | {"preference": tie}, second | {"preference": weight}]
+    (kept,) = load(saved(tmp_path, rows))
+    assert kept.chosen.text == (B if weight == "2.00" else A)

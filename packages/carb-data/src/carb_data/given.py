@@ -155,6 +155,8 @@ def _best(rule: OptionsAsGiven, record: Record) -> tuple[Answers, Answers]:
     try:
         numbers = [*map(amount, scores)]
     except ValueError:
+        for score in scores:
+            text(score, "scores")
         raise UnreadError(("scores", "must be numbers")) from None
     best = max(numbers)
     if rule.ranks:

@@ -192,7 +192,7 @@ def sets_of(
         table.rows = filled
         table.notes.append(f"{blank:,} rows have neither question nor answers, and are left out.")
     if shape.part.together:
-        table.rows = _gathered(table.rows, shape)
+        table.rows = _gathered(table, shape)
     reader = _Reader(table, shape, defaults, registry, prefix)
     drafts = reader.drafts()
     while batch := list(islice(drafts, _BATCH)):
@@ -208,20 +208,19 @@ def sets_of(
     reader.note()
 
 
-def _gathered(rows: Sequence[Row], shape: Shape) -> list[Row]:
+def _gathered(table: Table, shape: Shape) -> list[Row]:
     """Rows of one option each as rows of a question, whose options and scores are lists."""
     paths = (*shape.rule.options, *shape.rule.scores)
-    several = {name for path in paths for name in path.split("|")}
     groups: dict[str, Row] = {}
-    for number, row in rows:
+    for number, row in table.rows:
         together = [at(row, name) for name in shape.part.together]
         _, record = groups.setdefault(repr(together), (number, {}))
-        for name, value in row.items():
-            if name in several:
-                values = record.setdefault(name, [])
-                values.append(value)
-            else:
-                record.setdefault(name, value)
+        for path in paths:
+            cell = at(row, path)
+            if cell is None:
+                table.refuse(number, _EMPTY, path)
+            record.setdefault(path, []).append(cell)
+        record.update(row | record)  # an earlier row counts
     return [*groups.values()]
 
 
