@@ -401,12 +401,10 @@ def test_two_right_answers_of_a_quiz_are_refused_by_row(tmp_path):
         load(saved(tmp_path, [first, second | {"Answer 2": "C"}]))
 
 
-def test_rows_that_are_only_numbered_are_left_out_and_counted(tmp_path):
-    rows = [{"nr": n, "time": 20} for n in range(3, 8)]
+def test_rows_that_are_only_numbered_are_refused_by_row(tmp_path):
     quiz = [{"nr": n, **row} for n, row in enumerate(SHAPES["Moodle"])]
-    found = load(saved(tmp_path, [*quiz, *rows]), language="en")
-    assert len(found) == 2
-    assert any(note.startswith("5 rows have neither question") for note in found.notes)
+    with pytest.raises(CarbError, match=r"rows\.jsonl:3: .*empty"):
+        load(saved(tmp_path, [*quiz, {"nr": 3, "time": 20}]))
 
 
 def test_words_of_a_declaration_do_not_tell_the_language(tmp_path):

@@ -186,11 +186,6 @@ def sets_of(
     problems, what the user should know to its notes, and which defaults filled a row to
     ``defaulted``."""
     note_columns(table, shape)
-    claimed = shape.claims()
-    filled = [row for row in table.rows if not claimed.isdisjoint(row[1])]
-    if blank := len(table.rows) - len(filled):
-        table.rows = filled
-        table.notes.append(f"{blank:,} rows have neither question nor answers, and are left out.")
     if shape.part.together:
         table.rows = _gathered(table, shape)
     reader = _Reader(table, shape, defaults, registry, prefix)

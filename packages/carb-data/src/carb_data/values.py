@@ -73,7 +73,7 @@ def at(record: Mapping[str, Any], path: str) -> Any:
         return value
     for one in path.split("|"):
         value = record.get(one)
-        if value is None and ("." in one or "*" in one):
+        if value is None and "." in one:
             value = _walked(record, one.split("."))
         if value not in (None, "", []):
             return value
