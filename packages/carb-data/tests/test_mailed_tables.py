@@ -894,14 +894,21 @@ def test_a_dash_for_no_option_is_no_option(tmp_path, mark):
 
 
 def test_files_about_a_folder_are_named_and_not_read(tmp_path):
-    for name in ("dataset_infos", "state", "croissant", "dataset_dict"):
+    for name in ("dataset_infos", "croissant", "dataset_dict"):
         (tmp_path / f"{name}.json").write_text('{"splits": ["train"]}')
     with pytest.raises(CarbError, match=r"holds no table; carb reads .*\.parquet"):
         load(tmp_path)
     cells(tmp_path, "question,right,wrong\nWho?,guest,host\n")
     found = load(tmp_path)
     assert len(found) == 1
-    assert any("4 more files not read" in note for note in found.notes)
+    assert any("3 more files not read" in note for note in found.notes)
+
+
+def test_a_table_may_be_called_state(tmp_path):
+    for name in ("city", "state"):
+        row = {"question": f"Who greets first in the {name}?", "right": "guest", "wrong": "host"}
+        (tmp_path / f"{name}.json").write_text(json.dumps([row]), encoding="utf-8")
+    assert len(load(tmp_path)) == 2
 
 
 def test_text_of_two_bytes_a_letter_without_a_mark_is_refused(tmp_path):

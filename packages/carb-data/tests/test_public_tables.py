@@ -390,9 +390,26 @@ def test_an_order_or_its_inverse_and_numbers_or_marks_are_refused(tmp_path, row)
     ("marks", "row"),
     [("correct", {"correct": "TRUE", "wrong_answer": B}), ("wrong", {"wrong": "no"})],
 )
-def test_marks_beside_an_answer_are_no_answers(tmp_path, marks, row):
+@pytest.mark.parametrize("other", [{}, {"correct": "false"}, {"wrong": "yes"}])
+def test_marks_beside_an_answer_are_no_answers(tmp_path, marks, row, other):
+    rows = [{"question": ASKED, "answer": A} | row]
+    rows.append(rows[0] | {"question": ALSO} | {name: other.get(name, row[name]) for name in row})
     with pytest.raises(CarbError, match=rf"rows\.jsonl: {marks} holds marks"):
-        load(saved(tmp_path, [{"question": ASKED, "answer": A} | row]))
+        load(saved(tmp_path, rows))
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        both("yes", "no", "chosen", rejected=A, answer="A"),
+        both("no", "yes", "rejected", chosen=A, answer="A"),
+        both("Yes", "No", "answer", wrong_1="It depends."),
+        both("1", "0", "answer", wrong_1="12", wrong_2="15"),
+    ],
+)
+def test_yes_and_no_or_numbers_may_be_answers(tmp_path, rows):
+    right = [row.get("chosen", row["answer"]) for row in rows]
+    assert [item.chosen.text for item in load(saved(tmp_path, rows))] == right
 
 
 def test_two_right_answers_of_a_quiz_are_refused_by_row(tmp_path):

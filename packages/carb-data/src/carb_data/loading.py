@@ -20,7 +20,7 @@ __all__ = ["table_files"]
 
 _NAMED = 10
 """Most files that a sentence names."""
-_ABOUT = re.compile(r"(croissant|datapackage|dataset_dict|dataset_infos?|state)\.json")
+_ABOUT = re.compile(r"(croissant|datapackage|dataset_dict|dataset_infos?)\.json")
 """Files that other programs write beside the tables of a folder, about them."""
 _PART = re.compile(r"(.+?)[-_.]?\d+-of-(\d+)")
 """The name of a part of a table that was parted into several files."""
@@ -172,13 +172,12 @@ def _files(folder: Path) -> list[Path]:
 def _others(folder: Path, read: Sequence[Path]) -> list[str]:
     """A sentence on the files of a folder that are not read."""
     files = [file for file in _files(folder) if file not in read]
-    if not folder.is_dir() or not files:
+    if not files:
         return []
-    others = [file.relative_to(folder).as_posix() for file in files]
-    names = ", ".join(others[:_NAMED])
-    if len(others) > _NAMED:
-        names += ", …"
-    return [f"{len(others):,} more files not read: {names}."]
+    names = [file.relative_to(folder).as_posix() for file in files[:_NAMED]]
+    if len(files) > _NAMED:
+        names += ["…"]
+    return [f"{len(files):,} more files not read: {', '.join(names)}."]
 
 
 def _filled(sets: Iterable[BonSet], given: Mapping[str, str]) -> Loaded:

@@ -46,8 +46,11 @@ _WORDS_OF_A_SOURCE = 3
 """Spaces in what names a source; a longer text is something to read."""
 _SCORE = re.compile(r"-?\d+([.,]\d+)?")
 _MARK = re.compile(r"[a-z]|\d")
-_MARKS = frozenset({"true", "false", "yes", "no", "0", "1", "x"})
-"""What cells hold that say of an answer whether it is right."""
+_MARKS = re.compile(
+    r"\S+ ((false )?true|false|yes|no|0|1|x)|(correct|right|wrong|incorrect) (no yes|0 1)"
+)
+"""A column's name and all that it holds, where that says of answers whether they are right. Yes and
+no, or 0 and 1, may be answers by other names."""
 _Tie = tuple[str, ...]
 """A column that is true for a tie, or two of scores that are equal; 0 stands for itself."""
 
@@ -115,7 +118,9 @@ class Shape:
         return record
 
     def claims(self) -> set[str]:
-        """The columns by which the table was known."""
+        """The columns by which the table was known; none of a form that yields to every other."""
+        if self.part.last:
+            return set()
         if self.columns is None:
             return _tops([*self.part.columns, *self.rule.fields])
         return self.columns.of(self.part.columns)
@@ -195,7 +200,6 @@ def find_shape(table: Table, declared: Sequence[Declaration] = ()) -> Shape:
     candidates = [shape for shape in _every(declared, columns) if declared or not shape.part.header]
     tried = [(shape, _lacking(shape, records)) for shape in candidates]
     fitting = [shape for shape, lacking in tried if not lacking]
-    fitting = [shape for shape in fitting if not shape.part.last] or fitting
     best = [one for one in fitting if not any(_narrower(other, one, filled) for other in fitting)]
     if not best:
         raise CarbError(_unknown(table, tried))
@@ -371,10 +375,13 @@ def _looked_up(shape: Shape, table: Table) -> Shape:
 def _refuse_marks(table: Table, columns: Columns) -> None:
     """Refuse a column of marks among answers, where another column holds an answer."""
     names = [*columns.by_field["chosen"], *columns.by_field["rejected"]]
-    marked = [name for name in names if _plain_cells(table.records, [name]) <= _MARKS]
+    cells = [[name, *sorted(_plain_cells(table.records, [name]))] for name in names]
+    marked = [*filter(_MARKS.fullmatch, map(" ".join, cells))]
     if 0 < len(marked) < len(names):
-        title = table.titles[marked[0]]
-        raise CarbError(f"{table.path}: {title} holds marks, and no answers; rename it.")
+        name, *_ = marked[0].split()
+        raise CarbError(
+            f"{table.path}: {table.titles[name]} holds marks, and no answers; rename it."
+        )
 
 
 def _plain_cells(records: Iterable[Record], names: Sequence[str]) -> set[str]:
