@@ -103,7 +103,7 @@ SAMPLES = (
     ("the shortest of each language and domain", "sample", (*LANGUAGES,)),
     ("all that no attack solves, by likelihood per token", "hard", (*LANGUAGES,)),
     ("all in English, by likelihood per token", "whole", ("en",)),
-    ("all in {languages} languages, by likelihood per token", "whole", (*LANGUAGES,)),
+    ("all in {languages}, by likelihood per token", "whole", (*LANGUAGES,)),
 )
 """Each line of the table of the published sample: its name, its data, its languages."""
 GAINS = {PLACE: "the place's name alone", OTHER: "another family's question"}
@@ -337,7 +337,8 @@ def sample(kept: Kept) -> str:
         most = max((result.overall.n for result in results if result), default=0)
         cells = " | ".join(sample_cell(result, most) for result in results)
         known = {item.language for item in kept.part("gemma3-270m", Part(data))[1]}
-        lines.append(f"| {name.format(languages=len(known))} | {most:,} | {cells} |")
+        label = name.format(languages=", ".join(sorted(known)))
+        lines.append(f"| {label} | {most:,} | {cells} |")
     return "\n".join(lines)
 
 
