@@ -14,9 +14,9 @@ lots of these three shuffled with sets of the paper's published sample (``publis
 read one lot, three another after 105 families were reworded, and three a last one after the phrases
 that those had quoted, and others of their kind, were reworded in most families. Nine more phrases
 were changed after the last. The eighteenth answered 60 sets of the reworded families of each. Then
-31 families of all languages were mended because of doubts about their facts. Two readers answered
-102 of their sets (nineteen, twenty), 28 of them were changed by what these two said, and one reader
-a language marked a lot of all (twenty-one).
+editors corrected 31 families of nine languages whose facts a critical reader had doubted. Two
+readers answered 102 of their sets (readings 19 and 20); 28 families were then reworded as they
+proposed. In reading 21 one reader a language marked a lot of the whole seed.
 ``perturbed.csv`` says of each perturbed version whether its reader found it as it should be,
 ``families.csv`` what readers found who had the facts before them, and ``every_family.csv`` what
 editors found so in all families; each before correction. ``cues.csv`` is of later texts: 12 implied

@@ -69,7 +69,7 @@ class Needs(Frozen):
     memory_gb: PositiveFloat
     """Memory of one GPU; of the machine, where no GPU is needed."""
     minutes: PositiveFloat | None = None
-    """Of the whole run that docs/train.md describes, by the clock; null where none was run."""
+    """Duration of the run in docs/train.md, from start to end; null if it was never measured."""
 
 
 class TrainConfig(Frozen):
