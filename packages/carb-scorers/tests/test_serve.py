@@ -163,6 +163,26 @@ async def test_a_whole_conversation_is_no_response(prompt: str, whole: str) -> N
 
 
 @pytest.mark.parametrize(
+    ("asked_as", "rendered"),
+    [
+        ("Was hei\u00dft M\u00fcsli?", "Was hei\u00dft Mu\u0308sli?"),
+        ("Was hei\u00dft Mu\u0308sli?", "Was hei\u00dft M\u00fcsli?"),
+        ("Was ist  das?", "Was ist das?"),
+        ("Was ist\ndas?", "Was\u00a0ist das?"),
+    ],
+    ids=["decomposed", "composed", "two spaces", "other spaces"],
+)
+async def test_a_whole_conversation_is_known_in_another_form_of_its_question(
+    asked_as: str, rendered: str
+) -> None:
+    """Tokenizers compose letters and change spaces."""
+    whole = f"<|im_start|>user\n{rendered}<|im_end|>\n<|im_start|>assistant\nBrot.<|im_end|>\n"
+    async with served() as (client, letters):
+        assert (await asked(client, whole, prompt=asked_as))[0] == 422
+        assert not letters.requests
+
+
+@pytest.mark.parametrize(
     "quoting",
     [
         "<|channel|>analysis<|message|>I read: Was ist das?<|channel|>final<|message|>Brot.",

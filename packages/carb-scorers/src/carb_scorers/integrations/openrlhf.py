@@ -358,14 +358,18 @@ def response_in(query: str, prompt: str) -> str:
 
 def is_whole(text: str, question: Question) -> bool:
     """Whether a text is a rendered conversation: the question is a turn of it, with more behind.
-    A thought may quote the question."""
-    asked = (question if isinstance(question, str) else question[-1].content).strip()
+    A thought may quote the question. A tokenizer may have changed its spaces and Unicode form."""
+    asked = _folded(question if isinstance(question, str) else question[-1].content)
     begin, _ = thought_marks()
-    before, _, behind = begin.sub("", text).partition(asked)
+    before, _, behind = _folded(begin.sub("", text)).partition(asked)
     end = _BEFORE.match(behind)
     if end is None or len(asked) < _SHORTEST_END or end[0] == behind:
         return False
     return has_tokens(end[0]) and _USER.search(before) is not None
+
+
+def _folded(text: str) -> str:
+    return " ".join(unicodedata.normalize("NFC", text).split())
 
 
 def bare_response(text: str) -> str:
