@@ -172,6 +172,35 @@ def test_a_family_asks_for_each_of_its_answers_once(records):
             assert home.setdefault(text, name) == name
 
 
+TABLE = """
+name = "own"
+[[parts]]
+columns = { question = "text", verdict = "COLUMN" }
+[parts.make]
+rule = "options"
+prompt = "{question}"
+options = ["one", "two"]
+key = "verdict"
+keys = ["KEY", "b"]
+"""
+
+
+@pytest.mark.parametrize(
+    ("column", "key", "told"),
+    [
+        ("~(", "a", r"columns\.verdict: .*~ and a regular expression.*'~\('"),
+        ("txt", "a", r"columns\.verdict: .*text, number.*'txt'"),
+        ("any", "~[", r"keys\.0: .*~ and a regular expression.*'~\['"),
+    ],
+)
+def test_a_kind_or_key_that_cannot_be_read_is_named_with_its_field(tmp_path, column, key, told):
+    """A bad regular expression was a bare error of ``re``, and an unknown kind one of a key."""
+    file = tmp_path / "own.toml"
+    file.write_text(TABLE.replace("COLUMN", column).replace("KEY", key))
+    with pytest.raises(CarbError, match=rf"own\.toml is not a valid declaration.*{told}"):
+        read_declaration(file)
+
+
 def test_a_mistake_in_a_declaration_is_named(tmp_path):
     file = tmp_path / "made.toml"
     for content, message in [

@@ -161,6 +161,20 @@ class _Rule(Frozen):
         return ""
 
 
+def _key(value: str) -> str:
+    if value.startswith("~"):
+        try:
+            re.compile(value[1:])
+        except re.error as error:
+            raise ValueError(f"must be ~ and a regular expression ({error})") from None
+    return value
+
+
+_Key = Annotated[str, AfterValidator(_key)]
+_KINDS = r"^(any|text|number|texts|messages|transcript|object|~(?s:.*))$"
+_Kind = Annotated[_Key, StringConstraints(pattern=_KINDS)]
+
+
 class OptionsAsGiven(_Rule):
     """The source's own answers, one of them right.
 
@@ -179,7 +193,7 @@ class OptionsAsGiven(_Rule):
     options: tuple[str, ...] = ()
     key: str = ""
     """Field that tells the right option: its text, letter, number, or its field's name."""
-    keys: tuple[str, ...] = ()
+    keys: tuple[_Key, ...] = ()
     """The keys in the order of the options, ``a|b`` where several mean one, or ``~`` and a regular
     expression; the text, letter or number of the option without them. Without a key the first
     option is right; without options the first names of the keys are the options."""
@@ -266,7 +280,7 @@ class Part(Frozen):
     """Records of one form, and the rule that makes sets of them."""
 
     name: str = "rows"
-    columns: dict[str, str] = Field(default_factory=dict)
+    columns: dict[str, _Kind] = Field(default_factory=dict)
     """Columns by which a table of any kind is known, in small letters with ``_`` for spaces, and
     what they hold: ``any``, ``text``, ``number``, ``texts`` (a list), ``messages``, ``transcript``,
     ``object``, or ``~`` and a regular expression."""
