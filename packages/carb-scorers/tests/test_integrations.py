@@ -168,7 +168,8 @@ def test_verl_without_a_text_gets_no_reward(given: dict[str, object]) -> None:
 def test_a_tools_words_are_no_completion() -> None:
     tool = {"role": "tool", "content": "vier"}
     rewards = as_trl_reward(Fake(), culture="german", language="de")
-    assert rewards(["Was?"] * 2, [[tool], [tool, {"role": "assistant", "content": "ja"}]]) == [0, 2]
+    answered = [tool, {"role": "assistant", "content": "ja"}]
+    assert rewards(["Was?"] * 2, [[tool], answered]) == [None, 2]
 
 
 def test_verls_threads_share_one_scorer_and_one_event_loop(
@@ -330,14 +331,26 @@ ANSWER = {"role": "assistant", "content": "Blumen."}
         ([CALL | {"content": "\n\n"}, ANSWER], 7),
         ([CALL | {"content": []}, ANSWER], 7),
         ([{"role": "assistant", "refusal": "No."}, ANSWER], 7),
-        ([CALL], 0),
+        ([CALL], None),
+        ([CALL, {"role": "tool", "content": "Rosen"}], None),
+        ([{"role": "tool", "content": "Rosen"}], None),
+        ([CALL | {"content": "  "}], None),
+        ([CALL, {"role": "tool", "content": "Rosen"}, ANSWER | {"content": ""}], 0),
+        ([ANSWER | {"content": ""}], 0),
+        ([ANSWER | {"content": None}], None),
+        ([], None),
         ([ANSWER | {"role": "model"}], 7),
         ([ANSWER, CALL, ANSWER], 16),
-        ([{"role": "assistant", "reasoning_content": "Hm."}], 0),
+        ([{"role": "assistant", "reasoning_content": "Hm."}], None),
+        ([{"role": "assistant", "reasoning_content": "Hm.", "content": ""}], None),
+        ([{"role": "assistant", "refusal": "No."}], None),
     ],
 )
-def test_a_turn_that_only_calls_a_tool_adds_nothing_to_the_text(turns: Any, length: int) -> None:
-    """It added two line breaks, or the message without ``content`` was refused."""
+def test_a_turn_that_only_calls_a_tool_adds_nothing_to_the_text(
+    turns: Any, length: int | None
+) -> None:
+    """It added two line breaks, or the message without ``content`` was refused. A completion that
+    ends without an answer counted as an empty one."""
     prompts = [[{"role": "user", "content": "Was?"}]]
     assert as_trl_reward("baseline:length")(prompts=prompts, completions=[turns]) == [length]
 

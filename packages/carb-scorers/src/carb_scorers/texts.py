@@ -390,8 +390,7 @@ def score(
     for prompt, response in zip(prompts, responses, strict=True):
         texts.append(Text(as_prompt(prompt), response, culture, language))
     scored = _ask(scorer, texts, seed)
-    unscored = [one for one in scored if one.score is None]
-    errors = [one.error for one in unscored if one.error is not None]
+    errors = [one.error for one in scored if one.error is not None]
     if errors:
         message = (
             f"{len(errors)} of {len(scored)} responses have no score (the first: "

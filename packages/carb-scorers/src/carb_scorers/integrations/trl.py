@@ -76,19 +76,22 @@ class TRLReward:
                 )
         used = await anyio.to_thread.run_sync(self._opened.get)
         count = len(prompts)
+        answers = [*map(_answer, completions)]
         about: list[list[str | None]] = []
         for name, constant in self._constants.items():
             column = columns.get(name, [None] * count)
             about.append([constant if value is None else str(value) for value in column])
         remedy = "add a column '{name}' to the training data, or give as_trl_reward({name}=...)."
         texts = []
-        rows = zip(prompts, completions, zip(*about, strict=True), strict=True)
-        for prompt, completion, (culture, language) in rows:
+        rows = zip(prompts, answers, zip(*about, strict=True), strict=True)
+        for prompt, answer, (culture, language) in rows:
             named = asked_about(used.spec, culture, language, remedy)
-            texts.append(Text(as_prompt(prompt), _answer(completion), *named))
+            texts.append(Text(as_prompt(prompt), answer or "", *named))
         check_company(used.spec, texts, WHOLE_GROUPS)
-        scored = await score_texts(used, texts, seed=self._seed)
-        scores = [one.score for one in scored]
+        pairs = zip(texts, answers, strict=True)
+        answered = [text for text, answer in pairs if answer is not None]
+        scored = iter(await score_texts(used, answered, seed=self._seed))
+        scores = [None if answer is None else next(scored).score for answer in answers]
         rewards = [None if score is None else self._scale(score) for score in scores]
         if log_metric is not None and rewards:
             share = rewards.count(None) / len(rewards)
@@ -106,13 +109,21 @@ class AsyncTRLReward(TRLReward):
         return await self.rewards(*arguments, **columns)
 
 
-def _answer(completion: object) -> str:
-    """The assistant's words; of several turns (with tool calls between) all of its own."""
+def _answer(completion: object) -> str | None:
+    """The assistant's words; of several turns (with tool calls between) all of its own.
+
+    Null where it wrote no answer, not even an empty one: TRL passes on a conversation that ended
+    with a call or a thought.
+    """
     if isinstance(completion, str) or not isinstance(completion, Sequence):
         return text_of(completion)
     messages = [message for message in completion if isinstance(message, dict)]
     turns = [one for one in messages if one.get("role", "assistant") in {"assistant", "model"}]
-    return text_of(turns if messages else completion)
+    words = text_of(turns if messages else completion)
+    plain = [one["content"] for one in turns if one.keys() == {"role", "content"}]
+    if words or any(content is not None for content in plain):
+        return words
+    return None
 
 
 def _check_trl() -> None:
