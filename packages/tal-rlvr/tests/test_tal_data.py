@@ -118,6 +118,22 @@ def test_well_known_tables_of_preferences_are_read_as_everywhere(read):
     assert len(read("carb", [*HELPSTEER3, bad], skip_bad=1)) == 4
 
 
+@pytest.mark.parametrize(
+    ("prompt", "language"),
+    [
+        ("Was bringt man mit, wenn man bei jemandem zum Essen eingeladen ist?", "de"),
+        ("¿Qué se lleva cuando alguien te invita a cenar en su casa?", "es"),
+        ("おみやげは何がいいですか。", "ja"),
+        ("لماذا يحمل الضيف هدية؟", "ar"),
+        ("print(2 + 2)", "en"),
+    ],
+)
+def test_a_pair_without_a_language_has_that_of_its_question(read, prompt, language):
+    """Everything in Latin letters was English."""
+    row = {"prompt": prompt, "chosen": "1", "rejected": "2"}
+    assert [pair.language for pair in read("preference", [row])] == [language]
+
+
 def test_care(read):
     pairs = read("care", CARE)
     assert [(p.chosen, p.rejected, p.culture, p.language, p.domain) for p in pairs] == [

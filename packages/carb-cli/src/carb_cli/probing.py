@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from carb_cli.display import note, percent
-from carb_cli.family_table import families_of
+from carb_cli.family_table import families_of, is_complete
 from carb_cli.planning import RunPlan, plan_run
 from carb_cli.report.content import content, read_runs
 from carb_cli.scoring import RunOptions, score
@@ -100,8 +100,7 @@ def probing_families(dataset: Dataset) -> Dataset:
     named = [sets for sets in families if sets[0].place != "implied"]
     shortest: dict[str, list[BonSet]] = {}
     for sets in sorted(named, key=_characters):
-        right = {item.chosen.text for item in sets}
-        if len(right) == len(sets[0].responses):
+        if is_complete(sets):
             shortest.setdefault(sets[0].language, sets)
     chosen = list(shortest.values())[:FAMILIES]
     return Dataset(item for sets in chosen for item in sets).without_perturbed()

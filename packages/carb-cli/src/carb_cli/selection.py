@@ -12,6 +12,7 @@ from typing import Annotated, NamedTuple
 from cyclopts import Parameter, validators
 
 from carb_cli.display import advice
+from carb_cli.family_table import is_complete
 from carb_cli.main import invoked
 from carb_cli.options import Names, OptionGroup
 from carb_cli.progress import announced, progress
@@ -201,8 +202,7 @@ def spread(dataset: Dataset, limit: int) -> Dataset:
         spoken = (root, first.language)
         culture = cultures.setdefault(spoken, len(cultures))
         domain = domains.setdefault(first.domain, len(domains))
-        right = {item.chosen.text for item in sets}
-        incomplete = len(right) < len(first.responses)
+        incomplete = not is_complete(sets)
         group = (incomplete, culture, domain)
         units.append(_Unit(sets, incomplete, begun[group], culture, domain))
         begun[group] += 1

@@ -15,7 +15,7 @@ from typing import Any
 from carb_data.errors import CarbError, MissingExtraError, require
 from carb_data.packaged import resource
 
-__all__ = ["in_language"]
+__all__ = ["detect_all", "in_language"]
 
 UNDETERMINED = "und"
 """The tag of a text in an unknown language (BCP 47)."""

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from carb_data import CarbError, DataError, Dataset, cultures, language_tag, load
+from carb_data.language import detect_all
 from carb_data.loading import table_files
 from carb_data.tables import read_table
 from tal_rlvr.judge_prompts import GENERAL
@@ -54,8 +55,7 @@ def read_pairs(
             of tables.
         culture: the culture of rows that name none; null means ``general``, and for CARE the
             culture of the row's language, since natives rated it.
-        language: the language of rows that name none; null means the detected one, or that of their
-            script.
+        language: the language of rows that name none; null means the detected one.
         skip_bad: for ``carb``, how many bad rows may be left out, or which share below 1.
 
     Raises:
@@ -69,8 +69,11 @@ def read_pairs(
     rows = read_rows(Path(path))
     pairs = []
     try:
-        for row, fields in _rated(rows) if rated else _compared(rows):
-            tag = _language(row.get("language"), language, fields["prompt"])
+        read = [*(_rated(rows) if rated else _compared(rows))]
+        unnamed = [fields["prompt"] for row, fields in read if not row.get("language")]
+        detected = dict(zip(unnamed, detect_all(unnamed), strict=True))
+        for row, fields in read:
+            tag = _language(row.get("language"), language or detected.get(fields["prompt"]))
             about = _culture(row, culture, tag, rated)
             domain = _first(row, "cul_type", "culture_type", "domain")
             if domain is not None:
@@ -192,26 +195,14 @@ def _culture(row: Row, given: str | None, language: str, rated: bool) -> str:
     return culture or named or GENERAL
 
 
-_SCRIPTS = {
-    "ja": re.compile("[ぁ-ゖァ-ヺ]"),
-    "ko": re.compile("[가-힣]"),
-    "zh": re.compile("[一-鿿]"),
-    "ar": re.compile("[ء-ي]"),
-    "th": re.compile("[ก-ฮ]"),
-    "ru": re.compile("[а-яё]", re.IGNORECASE),
-}
-
-
-def _language(named: Any, given: str | None, text: str) -> str:
-    """A BCP 47 tag for a tag or a name ("chinese"); English for code; by the script where nothing
-    is named."""
+def _language(named: Any, given: str | None) -> str:
+    """A BCP 47 tag for a tag or a name ("chinese"); English for code, and where none is given."""
     if named:
         tag = language_tag(str(named).strip())
         if re.fullmatch(r"[a-z]{2}(-[a-z0-9]+)*", tag.lower()):
             return tag
         return given or "en"
-    written = (tag for tag, script in _SCRIPTS.items() if script.search(text))
-    return given or next(written, "en")
+    return given or "en"
 
 
 def _digest(text: str) -> str:

@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from carb_data import CarbError, Frozen, read_file, write_whole
+from carb_data import CarbError, Frozen, read_file
 from carb_metrics import Interval
 from carb_scorers.models.source import model_source
-from tal_rlvr.curve import svg
 from tal_rlvr.held_out import HeldOutFigures, Named, compare_held_out
 from tal_rlvr.mix import ordered
 from tal_rlvr.train_config import HELD_OUT_SETS, OnLog, OnNote, TrainConfig, load_config, write_json
@@ -45,7 +44,7 @@ class TrainResult(Frozen):
     held_out_sets: str | None = None
     """File of the sets whose pairs were held out; null where no source holds sets."""
     curve: tuple[dict[str, float], ...]
-    """The log of each step; ``curve.svg`` shows the reward."""
+    """The log of each step."""
     dev: tuple[dict[str, float], ...] = ()
     """The log of each evaluation during training, on the pairs of ``mix.dev``."""
 
@@ -104,7 +103,7 @@ def train(
         **_compared(config.out, before, after),
     )
     if run.is_main:
-        _write(config.out, result)
+        write_json(config.out / RESULT, result)
     return result
 
 
@@ -123,13 +122,6 @@ def _compared(out: Path, before: Sequence[Named], after: Sequence[Named]) -> dic
         "stages": tuple(stages),
         "changes": changes,
     }
-
-
-def _write(out: Path, result: TrainResult) -> None:
-    write_json(out / RESULT, result)
-    rewards = [entry["reward"] for entry in result.curve]
-    if rewards:
-        write_whole(out / "curve.svg", svg(rewards, "Mean reward of each step's outputs"))
 
 
 def _check_begun(config: TrainConfig, resume: bool) -> None:
