@@ -256,6 +256,22 @@ def test_numbers_that_may_count_from_0_or_from_1_are_refused(tmp_path):
         read_rows(_choices(path, 4, 0), **SAID)
 
 
+@pytest.mark.parametrize(("first", "keys"), [(1, (0, 1)), (0, (2, 1)), (1, (0, 1, 2))])
+def test_numbers_that_name_an_option_in_some_rows_and_count_in_others_are_refused(
+    tmp_path, first, keys
+):
+    """The key 1 took the option of that name, where the key 0 told that the keys count from 0."""
+    options = {str(first): "tea", str(first + 1): "milk"}
+    rows = [{"question": "q?", "options": options, "answer": key} for key in keys]
+    path = tmp_path / "a.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)))
+    with pytest.raises(DataError, match=r":2: answer: '1' is the name of one option and the num"):
+        read_rows(path, **SAID)
+    rows = [{"question": "q?", "options": options, "answer": key} for key in options]
+    path.write_text("\n".join(map(json.dumps, rows)))
+    assert [item.chosen.text for item in read_rows(path, **SAID)] == ["tea", "milk"]
+
+
 _NO_TEXT = "must be a text, a finite number or messages"
 
 

@@ -143,11 +143,9 @@ def timed(plan: RunPlan, dataset: Dataset, scorers: Sequence[str]) -> RunPlan:
         if one.weights.on_disk and not one.weights.to_fetch:
             note(f"{one.scorer}: {len(some)} sets are scored, to measure the time.")
             seconds = _seconds_of(spec, some)
-        scale = len(dataset) / max(len(some), 1)
-        whole = None
         if seconds is not None:
-            whole = seconds * scale
-        planned.append(one.changed(seconds=whole))
+            seconds *= len(dataset) / max(len(some), 1)
+        planned.append(one.changed(seconds=seconds))
     return plan.changed(scorers=tuple(planned))
 
 

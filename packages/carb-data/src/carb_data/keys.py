@@ -130,6 +130,9 @@ def place_of(
         UnreadError: it names none of them, or two.
     """
     named = _named(key, options, system)
+    number = _NUMBER.fullmatch(key)
+    if named is not None and number and system.first not in (None, int(number[1]) - named):
+        raise UnreadError((field, f"'{key}' is the name of one option and the number of another"))
     if key and key in options.texts:
         if named is None or options.texts[named] == key:
             return options.texts.index(key)

@@ -37,13 +37,13 @@ def people(report: Report) -> Section:
         )
     who = (
         f"{counted(line.people, 'person', 'people')} of {counted(votes.cultures, 'culture')} gave "
+        f"{line.n:,} answers on {line.sets:,} sets"
     )
-    who += f"{line.n:,} answers on {line.sets:,} sets"
-    of_all = ""
     if votes.whole:
-        of_all = ", on the whole reviewed data set"
-    sentence = f"{who}{of_all}; they pick the key in {percent(line.estimate)}%"
-    sentence = f"{sentence}." if line.enough else f"{who}{of_all}: too few for a human line."
+        who += ", on the whole reviewed data set"
+    sentence = f"{who}: too few for a human line."
+    if line.enough:
+        sentence = f"{who}; they pick the key in {percent(line.estimate)}%."
     tables = [human_lines({WHOLE: line, **votes.groups})]
     if votes.scorers and (among := votes.scorers[0]).human_percent.estimate is not None:
         alike = (
@@ -59,9 +59,8 @@ def people(report: Report) -> Section:
         columns = ("who", "same pick %", "beyond chance", "sets")
         note = (
             "Beyond chance: Krippendorff's α for people, Gwet's AC1 for a scorer and the "
-            "majority of people. "
+            "majority of people. Sets that the review retired are not among them."
         )
-        note += "Sets that the review retired are not among them."
         tables.append(Table("Agreement with people", columns, [alike, *compared], note))
     return Section("people", title, sentence, tuple(tables))
 
