@@ -145,6 +145,16 @@ def test_nonsense_in_log_probabilities_is_a_failure(
     assert found.error.kind == "http"
 
 
+@pytest.mark.parametrize("space", ["\u2581", "\u0120", " "])
+def test_a_tokenizers_own_mark_of_a_space_is_one(serve: Callable[..., Server], space: str) -> None:
+    """A server that names tokens as the vocabulary does lost the letter behind a space, and with it
+    most of the probability: another answer won."""
+    answer = top((f"{space}B", math.log(0.7)), ("A", math.log(0.15)), ("B", math.log(0.05)))
+    found = choices(model(serve([answer]).url), "A", "B")
+    assert isinstance(found, Choices)
+    assert found.logprobs["B"] == pytest.approx(math.log(0.75))
+
+
 @pytest.mark.parametrize("api", ["chat", "completions"])
 def test_the_token_that_was_written_counts_where_the_server_lists_alternatives_alone(
     serve: Callable[..., Server], api: str

@@ -75,10 +75,8 @@ def as_inspect_scorer(
 def _compared(inspect: Any, answer: str, rated: Scored, *references: Scored) -> Any:
     """The score of an answer less that of its best reference, or why it has none."""
     if rated.score is None:
-        error = rated.error
-        reason = "scoring failed"
-        if error is not None:
-            reason = f"{error.kind}: {error.message}"
+        assert rated.error is not None  # it says why there is no score
+        reason = f"{rated.error.kind}: {rated.error.message}"
         return inspect.Score.unscored(reason="grader_failed", answer=answer, explanation=reason)
     known = [one.score for one in references if one.score is not None]
     value = rated.score - max(known, default=0.0)

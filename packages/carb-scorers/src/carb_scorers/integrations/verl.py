@@ -112,10 +112,8 @@ def _reward(scored: Scored, when_failed: float | None, scale: Callable[[float], 
         return scale(scored.score)
     if when_failed is not None:
         return when_failed
-    error = scored.error
-    reason = ""
-    if error is not None:
-        reason = f" ({error.kind}: {error.message})"
+    assert scored.error is not None  # it says why there is no score
     raise NoRewardError(
-        f"A response could not be scored{reason}. Give as_verl_reward(when_failed=...) to go on."
+        f"A response could not be scored ({scored.error.kind}: {scored.error.message}). Give "
+        "as_verl_reward(when_failed=...) to go on."
     )

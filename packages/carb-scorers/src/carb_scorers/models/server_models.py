@@ -82,6 +82,8 @@ _UNREPORTED = -100.0
 """From here down a number says that a token was not measured: servers send -100 or -9999 then."""
 _VOCABULARY = 1e6
 """More tokens than any model has."""
+_SPACES = " \t\r\n\u0120\u010a\u2581"
+"""White space, also as the vocabularies of BPE and SentencePiece mark it."""
 
 Step = tuple[str, list[tuple[str, float]]]
 """A token, and the most probable tokens in its place with their log-probabilities."""
@@ -288,7 +290,7 @@ class ServerLanguageModel(ServerModel):
         steps = self._steps(choice)
         for index in reversed(range(len(steps))):
             token, beside = steps[index]
-            if token.strip() not in watch.words:
+            if token.strip(_SPACES) not in watch.words:
                 continue
             before = "".join(earlier for earlier, _ in steps[:index])
             if before.rstrip().endswith(watch.after):
@@ -314,7 +316,7 @@ def _among(tokens: Sequence[tuple[str, float]], wanted: Texts, usage: Usage) -> 
     logprobs = {}
     for word in wanted:
         bare = word.strip()
-        same = [value for token, value in tokens if token.strip() == bare]
+        same = [value for token, value in tokens if token.strip(_SPACES) == bare]
         if same:
             logprobs[word] = log_sum(same)
     left = 1.0 - total
