@@ -11,7 +11,8 @@ pytest.importorskip("torch", reason="needs the extra carb-scorers[hf]")
 import tiny_models
 from carb_cli import main
 from carb_cli.probing import FAMILIES, probing_families
-from carb_data import load
+from carb_data import CarbError, load
+from carb_scorers import open_scorer
 from carb_scorers.judge import form_names
 from carb_scorers.known import known_model, known_models, resolved
 from carb_scorers.models.hf_reward import ADAPTERS
@@ -126,3 +127,6 @@ def test_a_model_is_found_by_its_id_and_by_its_short_name(
     assert resolved("armorm-llama3-8b-v0.1", "judge") == "armorm-llama3-8b-v0.1"
     (tmp_path / "armorm-llama3-8b-v0.1").mkdir()
     assert resolved("armorm-llama3-8b-v0.1", "classifier") == "armorm-llama3-8b-v0.1"
+    for spec in ("judge:{}?revision=main", "classifier:{}?revision=main"):
+        with pytest.raises(CarbError, match=r"folder.*no revision 'main'"):
+            open_scorer(spec.format("armorm-llama3-8b-v0.1"))

@@ -11,7 +11,7 @@ import pytest
 from carb_data import CarbError
 from carb_scorers.waiting import wait_for
 from tal_rlvr import load_config, train
-from tal_rlvr.held_out import evaluate_held_out
+from tal_rlvr.held_out import PairOutcome, evaluate_held_out, summarise
 from tal_rlvr.judge_prompts import PromptConfig
 from tal_rlvr.judgement import write_judgement
 from tal_rlvr.mix import ordered
@@ -157,6 +157,20 @@ def test_criteria_are_measured_as_they_were_written_and_masked(tiny):
         assert measured == pytest.approx(expected.logprobs(number, ids), abs=1e-4)
         assert outcome.with_criteria != pytest.approx(outcome.with_masked, abs=1e-3)
         assert outcome.criteria_effect == outcome.with_masked - outcome.without_criteria
+
+
+def test_nats_are_no_shares():
+    """Five outputs of one entropy had an interval from 0.009 to 0.563: nats below 1 were taken for
+    shares."""
+    facts = {"label": "A", "verdict": "A", "well_formed": True, "text": "", "entropy": 0.2}
+    facts |= {"with_criteria": -0.3, "with_masked": -0.3, "without_criteria": -0.7}
+    outcomes = [
+        PairOutcome(pair=name, source_item=name, **facts) for name in "abcde" for _ in range(2)
+    ]
+    held = summarise(outcomes, "greedy")
+    for interval, value in ((held.entropy, 0.2), (held.criteria_effect, 0.4)):
+        assert (interval.low, interval.high) == pytest.approx((value, value))
+    assert held.accuracy.low < 0.9 < held.accuracy.high
 
 
 class ByFolder(dict):

@@ -40,7 +40,7 @@ def test_the_prompt_shows_question_culture_and_both_responses_in_order():
     assert text.index("Response A:\n> bread") < text.index("Response B:\n> rice")
 
 
-@pytest.mark.parametrize("language", prompt_languages())
+@pytest.mark.parametrize("language", prompt_languages(prompt_folder()))
 @pytest.mark.parametrize("culture", ["swiss", "general"])
 def test_every_language_shows_a_judgement_and_copying_it_earns_nothing(language, culture):
     """A template line was copied by 22 of 80 outputs of a chat model of 1.5B."""
@@ -58,7 +58,7 @@ def test_every_language_shows_a_judgement_and_copying_it_earns_nothing(language,
 
 
 def test_there_is_a_prompt_for_every_language_of_the_benchmark():
-    assert {culture.language for culture in cultures} <= set(prompt_languages())
+    assert {culture.language for culture in cultures} <= set(prompt_languages(prompt_folder()))
     assert (
         len(example_fields()) == 4 * len(list(prompt_folder().glob("*.jinja"))) - 1
     )  # one is in two files

@@ -104,7 +104,9 @@ def test_a_run_leaves_a_model_that_scores_and_all_its_reports(config, tmp_path, 
     assert [stage.name for stage in result.stages] == ["before", "after"]
     assert result.steps == len(result.curve) == 2
     assert result.held_out_pairs == 2
-    assert opened == ["bfloat16" if torch.cuda.is_available() else "float32"] * 2
+    rehearsed_and_evaluated = 3
+    dtype = "bfloat16" if torch.cuda.is_available() else "float32"
+    assert opened == [dtype] * rehearsed_and_evaluated
     assert json.loads((out / "result.json").read_text()) == result.model_dump(mode="json")
     assert [
         step for stage, step, values in logs if stage == "grpo" and "eval_reward" in values
@@ -406,6 +408,9 @@ def test_too_few_that_fit_are_refused_with_the_numbers():
         ({"multi_objective_aggregation": "mean"}, "multi_objective_aggregation"),
         ({"model_init_kwargs": {"dtype": "float8"}}, "dtype"),
         ({"model_init_kwargs": {"nope": 1}}, "nope"),
+        ({"model_init_kwargs": "{}"}, "object"),
+        ({"model_init_kwargs": {"dtype": "bfloat16"}}, "dtype.*outside"),
+        ({"model_init_kwargs": {"revision": "main"}}, "revision.*outside"),
         ({"model_init_kwargs": {"attn_implementation": "flash_9"}}, "attn_implementation"),
         ({"gradient_accumulation_steps": 0}, "gradient_accumulation_steps"),
         ({"per_device_train_batch_size": 0}, "per_device_train_batch_size"),
@@ -456,6 +461,22 @@ def test_a_wrong_setting_of_trl_is_refused_before_data_and_weights_are_read(
         ({"out": ""}, "folder of the run's own"),
         ({"max_new_tokens": 512}, "512 tokens: max_new_tokens = 512"),
         ({"max_prompt_tokens": 500}, "512 tokens.* = 36 and .* = 500"),
+        *(
+            ({"evaluation": {"options": {name: value}}}, rf"\[evaluation\] options.*{fact}")
+            for name, value, fact in (
+                ("device", "cudaa", "cudaa"),
+                ("attention", "flash_9", "flash_9"),
+                ("device_map", "autoo", "autoo"),
+                ("chat_template", "nowhere.jinja", "nowhere"),
+                ("chat_template_kwargs", '{"nope": 1}', "nope"),
+                ("max_length", "9", "not answered"),
+                ("style", "full", "style"),
+                ("max_new_tokens", "8", "max_new_tokens"),
+                ("backend", "vllm", "backend"),
+                ("revision", "main", "revision"),
+            )
+        ),
+        ({"revision": "main"}, "folder.*revision"),
         ({"warmup": {"learning_rate": "3e-3"}}, "learning_rate.*number"),
         ({"warmup": {"batch_size": True}}, "batch_size.*whole number"),
         ({"seed": "1"}, "seed.*whole number"),
@@ -549,8 +570,19 @@ def test_a_run_goes_on_from_its_last_whole_checkpoint(config, tmp_path):
         train(config, overrides=settings | {"seed": 5}, resume=True)
     pairs.write_text(begun_with)
     notes.clear()
-    train(config, overrides=settings, resume=True, on_note=notes.append)
+    logs = []
+    train(
+        config,
+        overrides=settings,
+        resume=True,
+        on_note=notes.append,
+        on_log=lambda _, step, values: logs.append((step, values)),
+    )
     assert any("checkpoint-1" in note for note in notes)
+    (after,) = (values for step, values in logs if step == 2 and "tokens_per_second" in values)
+    here = after["num_tokens"] - whole.curve[0]["num_tokens"]
+    # with one step done and one to come, the seconds left are those that have passed
+    assert after["tokens_per_second"] * after["seconds_left"] == pytest.approx(here, rel=0.05)
     assert (out / "model" / "model.safetensors").read_bytes() == weights
 
 
@@ -597,14 +629,46 @@ UNFIT = {
 }
 
 
+@pytest.mark.parametrize(
+    "stages",
+    [{}, {"warmup": {"steps": 0}}, {"warmup": {"steps": 0}, "evaluation": {"decoding": []}}],
+)
 @pytest.mark.parametrize("name", UNFIT)
-def test_weights_that_cannot_be_trained_are_refused(config, tiny_folder, tmp_path, name):
+def test_weights_that_cannot_be_trained_are_refused(config, tiny_folder, tmp_path, name, stages):
+    """Whichever stage reads them first."""
     spoil, fact = UNFIT[name]
     folder = tmp_path / "unfit"
     shutil.copytree(tiny_folder, folder)
     spoil(folder)
+    logs = []
     with pytest.raises(CarbError, match=fact):
-        train(config, overrides={"model": str(folder)})
+        train(
+            config,
+            overrides={"model": str(folder), **stages},
+            on_log=lambda *log: logs.append(log),
+        )
+    assert logs == []
+
+
+LATER = {"learning_rate": 1e39, "lr_scheduler_type": "constant_with_warmup", "warmup_steps": 1}
+
+
+@pytest.mark.parametrize(
+    ("settings", "stage"),
+    [
+        ({"warmup": {"learning_rate": 1e39}}, "warm-up"),
+        ({"warmup": {"steps": 0}, "grpo": LATER | {"max_steps": 2}}, "grpo"),
+        ({"warmup": {"steps": 0}, "grpo": LATER | {"max_steps": 4}}, "grpo"),
+    ],
+)
+def test_a_stage_that_ends_in_numbers_that_are_not_finite_says_so(
+    config, tmp_path, settings, stage
+):
+    """With rewards that differ where no output has the form, so that there is a gradient."""
+    settings = settings | {"rewards": {"base": "paper"}, "evaluation": {"decoding": []}}
+    with pytest.raises(CarbError, match=rf"weights.*{stage}.* finite.*learning_rate"):
+        train(config, overrides=settings)
+    assert not (tmp_path / "out" / "result.json").exists()
 
 
 def test_variables_of_the_chat_template_reach_every_prompt(config, tiny_folder, tmp_path):

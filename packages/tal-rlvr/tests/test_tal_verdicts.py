@@ -71,6 +71,18 @@ def test_in_bfloat16_the_verdicts_are_products_in_float32(tiny_model, tiny_token
     assert not all(gap * 64 == pytest.approx(round(gap * 64), abs=1e-6) for gap in gaps)
 
 
+def test_in_bfloat16_no_probability_is_above_1(tiny_model, tiny_tokenizer):
+    """The letters were exact, and the sum over the vocabulary was not: the paper's R_appr read a
+    probability of 1.04."""
+    tokens = verdict_tokens(tiny_tokenizer)
+    tiny_model.to(torch.bfloat16)
+    tiny_model.lm_head.weight.data[tokens.a] *= 5  # a reader that is sure of A in some rows
+    rows = [VerdictRow((n,), (n + 1, n + 2)) for n in range(5, 60)]
+    values = torch.tensor(verdict_logprobs(tiny_model, rows, tokens), dtype=torch.float64)
+    assert float(values.exp().sum(dim=1).max()) <= 1 + 1e-6
+    assert float(values[:, 0].exp().max()) > 0.9
+
+
 def test_prompts_are_encoded_as_trl_encodes_them(tiny_tokenizer):
     messages = [{"role": "user", "content": "rice?"}]
     text = tiny_tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)

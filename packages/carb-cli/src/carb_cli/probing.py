@@ -34,9 +34,6 @@ class Asked(Frozen):
     spec: str
     place_win: float | None
     """As in ``family_accuracy``, failures lost; null where every comparison failed."""
-    agreement: float | None
-    """Share of pairs of orders in which the same answer is picked; null where there is one
-    order."""
 
 
 def probe_plan(model: str) -> RunPlan:
@@ -65,14 +62,12 @@ def probe(model: str, out: Path, *, fresh: bool) -> tuple[Asked, ...]:
     score([DATA], sets, _scorers(model), out, RunOptions(fresh=fresh))
     report = content(read_runs([out]))
     assert report.families is not None
-    alike = {row.scorer: row.swap_consistency.estimate for row in report.judges.bias.scorers}
     asked = []
     for mode, way in WAYS.items():
         one = Asked(
             mode=mode,
             spec=way.format(model=model),
             place_win=report.families.of(mode).surest.estimate,
-            agreement=alike.get(mode),
         )
         asked.append(one)
     asked.sort(key=lambda one: -(one.place_win or 0.0))
@@ -81,12 +76,7 @@ def probe(model: str, out: Path, *, fresh: bool) -> tuple[Asked, ...]:
 
 def why(asked: tuple[Asked, ...]) -> str:
     """The chosen way, and the result of each, in sentences."""
-    told = []
-    for one in asked:
-        agreement = ""
-        if one.agreement is not None:
-            agreement = f", the same pick in both orders in {percent(one.agreement)}%"
-        told.append(f"{one.mode}: place win rate {percent(one.place_win)}%{agreement}")
+    told = [f"{one.mode}: place win rate {percent(one.place_win)}%" for one in asked]
     best = asked[0].mode
     return (
         f"It is a chat model. Its prompt format is {best}, which read the place best in {FAMILIES} "

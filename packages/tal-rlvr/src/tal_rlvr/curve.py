@@ -1,8 +1,8 @@
-"""The line of a run at each step."""
+"""The line of a run at each step, and its picture."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 __all__ = ["progress_line"]
 
@@ -35,3 +35,25 @@ def progress_line(stage: str, step: int, values: Mapping[str, float]) -> str | N
     if LEFT in values:
         left = f", {values[LEFT]:.0f} s left"
     return f"{stage} step {step}{total}: {', '.join(parts)}{left}"
+
+
+PICTURE = """<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 640 320" font-family="sans-serif"
+ font-size="12"><rect width="640" height="320" fill="white"/>
+<text x="40" y="20">Mean reward of each step's outputs</text>
+<text x="4" y="44">{high:.2f}</text>
+<text x="4" y="284">{low:.2f}</text>
+<text x="540" y="308">{steps} steps</text>
+<polyline fill="none" stroke="#1c4fa0" stroke-width="2" points="{points}"/>
+</svg>
+"""
+
+
+def svg(rewards: Sequence[float]) -> str:
+    """A line over steps, as a picture without fonts or scripts of its own."""
+    low, high = min(rewards), max(rewards)
+    steps = len(rewards)
+    across = 560 / max(1, steps - 1)
+    up = 240 / ((high - low) or 1.0)
+    places = enumerate(rewards)
+    points = " ".join(f"{40 + n * across:.1f},{280 - (one - low) * up:.1f}" for n, one in places)
+    return PICTURE.format(low=low, high=high, steps=steps, points=points)

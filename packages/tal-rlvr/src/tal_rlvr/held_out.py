@@ -253,8 +253,9 @@ def summarise(outcomes: Sequence[PairOutcome], decoding: Literal["greedy", "samp
         same = both_read and one.right == other.right
         consistent.append((one.source_item, float(same)))
 
-    def mean(value: Callable[[PairOutcome], float | None]) -> Interval:
-        return _over_items([(outcome.source_item, value(outcome)) for outcome in outcomes])
+    def mean(value: Callable[[PairOutcome], float | None], *, share: bool = True) -> Interval:
+        values = [(outcome.source_item, value(outcome)) for outcome in outcomes]
+        return _over_items(values, share=share)
 
     return HeldOut(
         decoding=decoding,
@@ -263,10 +264,10 @@ def summarise(outcomes: Sequence[PairOutcome], decoding: Literal["greedy", "samp
         accuracy_parsed=mean(lambda o: None if o.verdict is None else o.right),
         consistency=_over_items(consistent),
         format_rate=mean(lambda o: float(o.well_formed)),
-        with_criteria=mean(lambda o: o.with_criteria),
-        with_masked=mean(lambda o: o.with_masked),
-        criteria_effect=mean(lambda o: o.criteria_effect),
-        entropy=mean(lambda o: o.entropy),
+        with_criteria=mean(lambda o: o.with_criteria, share=False),
+        with_masked=mean(lambda o: o.with_masked, share=False),
+        criteria_effect=mean(lambda o: o.criteria_effect, share=False),
+        entropy=mean(lambda o: o.entropy, share=False),
         outcomes=tuple(outcomes),
     )
 
@@ -281,12 +282,11 @@ def compare_held_out(before: HeldOut, after: HeldOut) -> Interval:
     return Interval.model_validate(paired.model_dump(include={*Interval.model_fields}))
 
 
-def _over_items(values: Sequence[tuple[str, float | None]]) -> Interval:
+def _over_items(values: Sequence[tuple[str, float | None]], *, share: bool = True) -> Interval:
     """Mean and 95% interval over source items, of the values that are known."""
     known = [(item, value) for item, value in values if value is not None]
     means = item_means(known)
-    are_shares = all(0 <= value <= 1 for value in means)
-    interval = mean_interval(means, bounded=are_shares)
+    interval = mean_interval(means, bounded=share)
     return interval.changed(n=len(means))
 
 

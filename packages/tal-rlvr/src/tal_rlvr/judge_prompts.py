@@ -92,9 +92,9 @@ def check_prompts(prompts: PromptConfig) -> None:
         _file(prompts.language, folder)
 
 
-def prompt_languages(folder: Path | None = None) -> list[str]:
+def prompt_languages(folder: Path) -> list[str]:
     """Languages in which there is a prompt."""
-    names = (path.stem for path in (folder or prompt_folder()).glob("*.jinja"))
+    names = (path.stem for path in folder.glob("*.jinja"))
     return sorted(name for name in names if not name.startswith(f"{GENERAL}-"))
 
 

@@ -29,14 +29,6 @@ Fields = dict[str, str]
 """Ids and texts of a pair."""
 
 _CARE = " (layout: https://huggingface.co/datasets/geyang627/CARE)"
-_DOMAINS = {
-    "Cultural commonsense": "commonsense",
-    "Cultural entities": "commonsense",
-    "Social norms": "values",
-    "Opinion": "values",
-    "Literacy": "linguistics",
-}
-"""Names of domains in CARE to ours; another name stands as it is."""
 
 
 def read_pairs(
@@ -69,16 +61,13 @@ def read_pairs(
     rows = read_rows(Path(path))
     pairs = []
     try:
-        read = [*(_rated(rows) if rated else _compared(rows))]
+        read = list(_rated(rows) if rated else _compared(rows))
         unnamed = [fields["prompt"] for row, fields in read if not row.get("language")]
         detected = dict(zip(unnamed, detect_all(unnamed), strict=True))
         for row, fields in read:
             tag = _language(row.get("language"), language or detected.get(fields["prompt"]))
             about = _culture(row, culture, tag, rated)
-            domain = _first(row, "cul_type", "culture_type", "domain")
-            if domain is not None:
-                domain = _DOMAINS.get(domain, domain)
-            pairs.append(Pair(**fields, culture=about, language=tag, domain=domain))
+            pairs.append(Pair(**fields, culture=about, language=tag))
     except _RowError as error:
         where = _CARE if rated else ""
         raise CarbError(f"{path} does not have the form '{form}': {error}.{where}") from None
@@ -108,8 +97,9 @@ def _compared(rows: list[Row]) -> Iterator[tuple[Row, Fields]]:
                 raise _RowError(f"row {number}: '{name}' is empty")
         if texts["chosen"].strip() == texts["rejected"].strip():
             raise _RowError(f"row {number}: 'chosen' and 'rejected' are the same")
-        name = row.get("id") or f"preference-{number - 1}"
-        source_item = row.get("source_item") or f"preference:{_digest(texts['prompt'])}"
+        digest = _digest(texts["prompt"])
+        name = row.get("id") or f"preference-{digest}-{number - 1}"
+        source_item = row.get("source_item") or f"preference:{digest}"
         yield row, {"id": str(name), "source_item": str(source_item), **texts}
 
 
@@ -171,16 +161,10 @@ def _conversation(value: Any, *, answer: bool = False) -> str:
         ) from None
 
 
-def _first(row: Row, *columns: str) -> str | None:
-    """The first of some cells that is not empty."""
-    filled = (str(row[column]) for column in columns if row.get(column))
-    return next(filled, None)
-
-
 def _culture(row: Row, given: str | None, language: str, rated: bool) -> str:
     """The row's culture as the registry calls it, else the one given, else that of CARE's raters,
     else ``general``."""
-    named = _first(row, "associated_culture", "culture") or ""
+    named = str(row.get("associated_culture") or row.get("culture") or "")
     bracketed = re.search(r"\(([^)]+)\)", named)
     if bracketed:
         named = bracketed[1]

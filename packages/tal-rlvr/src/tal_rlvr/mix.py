@@ -87,8 +87,6 @@ class MixAccount(Frozen):
     """Every pair by its use; ``mix.json`` of a run."""
 
     sources: tuple[SourceAccount, ...]
-    cultures: dict[str, tuple[int, int]]
-    """Training pairs of each culture: at hand, and drawn."""
     pairs_sha256: str
     """SHA-256 of all pairs of the sources, texts included."""
 
@@ -117,7 +115,7 @@ class TrainingMix(Frozen):
     repeats: PositiveInt = 1
     """How often a pair of a source or culture that is too small for its weight may be drawn. Every
     pair of the others is used all the same: weights hold as long as the sources last. ``mix.json``
-    lists what became of each."""
+    lists what became of each source."""
     held_out_limit: PositiveInt | None = None
     per_item: PositiveInt | None = None
     """Largest number of pairs of one source item and culture."""
@@ -139,6 +137,10 @@ class TrainingMix(Frozen):
             CarbError: a source cannot be read, or a part is empty.
         """
         read = [source.read() for source in self.sources]
+        names = Counter(pair.id for pairs in read for pair in pairs)
+        for name, count in names.most_common(1):
+            if count > 1:  # every account of a run knows a pair by its id
+                raise CarbError(f"[mix] sources: {count} pairs have the id '{name}'. Rename them.")
         thinned = [self._thinned(pairs) for pairs in read]
         train: list[Pairs] = []
         held_out: Pairs = []
@@ -200,15 +202,12 @@ class TrainingMix(Frozen):
                     share=times / len(mixed),
                 )
             )
-        cultures = Counter(pair.culture for pairs in train for pair in pairs)
-        now = Counter(pair.culture for pair in mixed)
         digest = hashlib.sha256()
         for pair in (pair for pairs in read for pair in pairs):
             digest.update(pair.model_dump_json().encode("utf-8", "surrogatepass"))
         return MixAccount(
             pairs_sha256=digest.hexdigest(),
             sources=tuple(sources),
-            cultures={name: (cultures[name], now[name]) for name in sorted(cultures)},
         )
 
     def _rng(self, purpose: str) -> random.Random:

@@ -24,10 +24,8 @@ class MixReport(Frozen):
     """The overlap of the evaluation data with the training pairs."""
 
     train_pairs: int
-    held_out_pairs: int
-    evaluation_sets: tuple[str, ...]
     evaluation_items: int
-    """Held-out pairs and sets of ``evaluation_sets`` that were looked for."""
+    """Held-out pairs and sets of ``evaluation.sets`` that were looked for."""
     threshold: float
     repeated: tuple[Repeated, ...]
     """Every training pair with an overlap, once."""
@@ -52,8 +50,6 @@ def report_contamination(parts: Parts, evaluation_sets: Sequence[str] = ()) -> M
         overlaps.append(pair)
     return MixReport(
         train_pairs=len(parts.train),
-        held_out_pairs=len(parts.held_out) + len(parts.dev),
-        evaluation_sets=tuple(evaluation_sets),
         evaluation_items=len(test),
         threshold=report.threshold,
         repeated=tuple(overlaps),

@@ -19,7 +19,6 @@ class Pair(Frozen):
     culture: str
     """Id in the registry, or a name; ``general`` where the source knows none."""
     language: str
-    domain: str | None = None
 
 
 class OrderedPair(Frozen):
@@ -52,7 +51,6 @@ def pairs_from_set(item: BonSet, origin: str | None = None) -> list[Pair]:
             rejected=rejected.text,
             culture=GENERAL if item.culture == UNSPECIFIED else item.culture,
             language=item.language,
-            domain=str(item.domain),
         )
         for rejected in item.rejected
     ]

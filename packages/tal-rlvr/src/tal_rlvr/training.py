@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from carb_data import CarbError, Frozen, read_file
+from carb_data import CarbError, Frozen, read_file, write_whole
 from carb_metrics import Interval
 from carb_scorers.models.source import model_source
+from tal_rlvr.curve import svg
 from tal_rlvr.held_out import HeldOutFigures, Named, compare_held_out
 from tal_rlvr.mix import ordered
 from tal_rlvr.train_config import HELD_OUT_SETS, OnLog, OnNote, TrainConfig, load_config, write_json
@@ -44,7 +45,7 @@ class TrainResult(Frozen):
     held_out_sets: str | None = None
     """File of the sets whose pairs were held out; null where no source holds sets."""
     curve: tuple[dict[str, float], ...]
-    """The log of each step."""
+    """The log of each step; ``curve.svg`` shows the reward."""
     dev: tuple[dict[str, float], ...] = ()
     """The log of each evaluation during training, on the pairs of ``mix.dev``."""
 
@@ -76,7 +77,8 @@ def train(
     """
     if not isinstance(config, TrainConfig):
         config = load_config(config, overrides)
-    model_source(config.model)  # a typing error is told before TRL is imported and a hub is asked
+    # a typing error is told before TRL is imported and a hub is asked
+    model_source(config.model, revision=config.revision)
     from tal_rlvr.training_setup import check_settings, checked_parts
     from tal_rlvr.training_stages import TrainingRun
 
@@ -103,7 +105,7 @@ def train(
         **_compared(config.out, before, after),
     )
     if run.is_main:
-        write_json(config.out / RESULT, result)
+        _write(config.out, result)
     return result
 
 
@@ -122,6 +124,13 @@ def _compared(out: Path, before: Sequence[Named], after: Sequence[Named]) -> dic
         "stages": tuple(stages),
         "changes": changes,
     }
+
+
+def _write(out: Path, result: TrainResult) -> None:
+    rewards = [entry["reward"] for entry in result.curve]
+    if rewards:
+        write_whole(out / "curve.svg", svg(rewards))
+    write_json(out / RESULT, result)  # last: with it the run is finished
 
 
 def _check_begun(config: TrainConfig, resume: bool) -> None:

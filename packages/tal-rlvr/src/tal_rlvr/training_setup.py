@@ -23,15 +23,21 @@ from transformers.integrations import get_reporting_integration_callbacks
 from transformers.integrations.deepspeed import unset_hf_deepspeed_config
 from trl import GRPOConfig
 
-from carb_data import CarbError, MissingExtraError, check_language, load
+from carb_data import CarbError, Frozen, MissingExtraError, check_language, load
 from carb_scorers.models.protocol import read_backend_options
 from tal_rlvr.judge_prompts import check_prompts
 from tal_rlvr.memory import Shape, check_fits, needed
 from tal_rlvr.mix import MixAccount, Parts
 from tal_rlvr.mix_check import report_contamination
-from tal_rlvr.scorer import ADAPTER, ThinkOptions, open_judge
+from tal_rlvr.scorer import ADAPTER, open_judge
 from tal_rlvr.train_config import HELD_OUT_SETS, LoraSettings, OnNote, TrainConfig, write_json
 from tal_rlvr.warmup import Target, read_targets
+
+
+class _OfBackend(Frozen):
+    """The evaluation asks as the run's own settings say; what is left are the backend's options."""
+
+    backend: str
 
 
 class CheckedPairs(NamedTuple):
@@ -52,7 +58,9 @@ def check_backend(config: TrainConfig) -> None:
         CarbError: an option of the backend is wrong, or its library is not installed.
     """
     options = config.backend_options(config.model)
-    read_backend_options(ThinkOptions, "[evaluation] options", options)
+    if "backend" in config.evaluation.options:
+        raise CarbError("[evaluation] options: 'backend' stands beside the options.")
+    read_backend_options(_OfBackend, "[evaluation] options", options)
     asked = config.evaluation.backend == "vllm" or config.grpo.get("use_vllm")
     if asked and importlib.util.find_spec("vllm") is None:
         raise MissingExtraError("vllm", "tal-rlvr[gpu]")
@@ -132,8 +140,11 @@ MANAGED = {
     "ignore_data_skip": "a resumed run goes on with the pairs that would have come",
     "push_to_hub": "a run writes into 'out' alone",
     "label_smoothing_factor": "GRPO has no labels",
+    "dtype": "'dtype' stands outside of [grpo]",
+    "torch_dtype": "'dtype' stands outside of [grpo]",
+    "revision": "'revision' stands outside of [grpo]",
 }
-"""Settings of ``GRPOConfig`` that a run takes from its own, and where."""
+"""Settings of ``GRPOConfig`` and ``model_init_kwargs`` that a run takes from its own, and where."""
 
 
 _Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -141,6 +152,7 @@ _Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 _Portion = Annotated[float, Field(gt=0, le=1)]
 _Count = Annotated[int, Field(ge=1)]
 BOUNDS: dict[str, Any] = {
+    "model_init_kwargs": dict[str, Any],
     "loss_type": Literal["grpo", "bnpo", "dr_grpo", "dapo", "cispo", "sapo", "luspo", "vespo"],
     "importance_sampling_level": Literal["token", "sequence"],
     "scale_rewards": Literal["group", "batch", "none"],
@@ -177,11 +189,12 @@ def grpo_arguments(config: TrainConfig, base: str) -> GRPOConfig:
     Raises:
         CarbError: a setting is unknown, wrong, or one of ``MANAGED``.
     """
-    for name, remedy in MANAGED.items():
-        if name in config.grpo:
-            raise CarbError(f"[grpo] {name} cannot be set: {remedy}.")
     _check_types(config.grpo)
-    loading = {**config.loading(base), **config.grpo.get("model_init_kwargs", {})}
+    given = config.grpo.get("model_init_kwargs", {})
+    for name in (*config.grpo, *given):
+        if name in MANAGED:
+            raise CarbError(f"[grpo] {name} cannot be set: {MANAGED[name]}.")
+    loading = {**config.loading(base), **given}
     settings = {
         "logging_steps": 1,
         "disable_tqdm": True,
@@ -475,10 +488,27 @@ def load_weights(model: str | Path, config: TrainConfig) -> Any:
     unfit = [*report["missing_keys"], *(name for name, *_ in report["mismatched_keys"])]
     if unfit:
         raise CarbError(
-            f"The weights of '{model}' do not have {unfit[0]} as its config.json describes it, and "
-            "random numbers would be trained. Take the folder whole, or another model."
+            f"The weights of '{model}' do not have {', '.join(unfit[:3])} as its config.json "
+            "describes it, and random numbers would be trained. Take the folder whole, or another "
+            "model."
         )
+    check_finite(loaded, f"of '{model}'")
     return loaded
+
+
+def check_finite(model: Any, which: str) -> None:
+    """Refuse weights with NaN or infinity, of those that this process holds.
+
+    Raises:
+        CarbError: there are some; the message says where.
+    """
+    for name, weight in model.named_parameters():
+        held = getattr(weight, "_local_tensor", weight)  # FSDP's weights are in parts
+        if not held.isfinite().all():
+            raise CarbError(
+                f"The weights {which} hold numbers that are not finite, in {name}. Take another "
+                "model, or a lower learning_rate."
+            )
 
 
 def save_whole(trainer: Any, base: str, folder: Path, config: TrainConfig) -> None:

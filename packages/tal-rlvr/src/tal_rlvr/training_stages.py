@@ -40,6 +40,7 @@ from tal_rlvr.trainer import ThinkAsLocalsTrainer, training_rows
 from tal_rlvr.training_setup import (
     CheckedPairs,
     check_adapters,
+    check_finite,
     check_memory,
     context,
     device_settings,
@@ -55,6 +56,10 @@ from tal_rlvr.verdict_tokens import encode_prompt, verdict_tokens
 from tal_rlvr.warmup import Target, repeated, tokenised, warmup_rows
 
 Rows = Sequence[OrderedPair]
+KEPT = (
+    "What was trained is kept. Remove the cause (a server must serve the model under this name), "
+    "and run again with --resume."
+)
 MANY = 256
 """Pairs of a rehearsal: twice as many prompts, which are enough for a batch."""
 
@@ -99,6 +104,10 @@ class TrainingRun:
             CarbError: the step fails, or the adapters do not fit the model.
         """
         check_adapters(self.config)
+        with TemporaryDirectory() as folder:
+            self._rehearse(folder)
+
+    def _rehearse(self, folder: str) -> None:
         # No tracker hears of it, and no engine starts for it.
         grpo = self.config.grpo | {
             "max_steps": 1,
@@ -107,36 +116,32 @@ class TrainingRun:
             "use_vllm": False,
         }
         grpo.pop("num_train_epochs", None)
-        if self.state.num_processes > 1 or self.config.grpo.get("max_steps") == 0:
-            return
+        _tiny(len(self.tokenizer)).save_pretrained(folder)
+        self.tokenizer.save_pretrained(folder)
+        changes: dict[str, Any] = {
+            "model": folder,
+            "revision": None,
+            "lora": None,
+            "out": Path(folder),
+            "max_new_tokens": 8,
+            "grpo": grpo,
+        }
+        small = TrainingRun(self.config.changed(**changes))
         same = dict.fromkeys(("id", "source_item", "prompt", "chosen", "rejected"), "1")
         pair = Pair(**same, culture="general", language="en")
-        with TemporaryDirectory() as folder:
-            LlamaForCausalLM(
-                LlamaConfig(
-                    vocab_size=len(self.tokenizer),
-                    hidden_size=16,
-                    intermediate_size=16,
-                    num_hidden_layers=1,
-                    num_attention_heads=1,
-                )
-            ).save_pretrained(folder)
-            self.tokenizer.save_pretrained(folder)
-            changes: dict[str, Any] = {
-                "model": folder,
-                "revision": None,
-                "lora": None,
-                "out": Path(folder),
-                "max_new_tokens": 8,
-                "grpo": grpo,
-            }
-            small = TrainingRun(self.config.changed(**changes))
+        if self.config.evaluation.backend == "hf":
             try:
-                small.reinforce(folder, Parts([pair] * MANY, [], [pair]))
-            except Exception as error:  # a library's, of any type; it stays as the cause
-                raise CarbError(
-                    f"[grpo] A step, rehearsed with a tiny model, fails: {error!r}."
-                ) from error
+                wait_for(small._held_out, folder, ordered([pair], shuffle=False), ["greedy"])
+            except CarbError as error:
+                raise CarbError(f"[evaluation] options, tried with a tiny model: {error}") from None
+        if self.state.num_processes > 1 or self.config.grpo.get("max_steps") == 0:
+            return
+        try:
+            small.reinforce(folder, Parts([pair] * MANY, [], [pair]))
+        except Exception as error:  # a library's, of any type; it stays as the cause
+            raise CarbError(
+                f"[grpo] A step, rehearsed with a tiny model, fails: {error!r}."
+            ) from error
 
     def begin(self) -> None:
         """Keep the settings: a run that goes on must have the same."""
@@ -217,7 +222,10 @@ class TrainingRun:
         rows_here = [row for number, row in enumerate(rows) if number // 2 % count == rank]
         scored = []
         if wanted and rows_here:
-            scored = wait_for(self._held_out, str(model), rows_here, wanted)
+            try:
+                scored = wait_for(self._held_out, str(model), rows_here, wanted)
+            except CarbError as error:
+                raise CarbError(f"The evaluation of '{model}' failed: {error} {KEPT}") from None
         shares: list[list[HeldOut]] = [scored]
         if self.state.num_processes > 1:
             shares = gather_object([scored])
@@ -249,23 +257,16 @@ class TrainingRun:
             # bfloat16 would round the change by adapters away
             half = torch.cuda.is_available() and self.config.lora is None
             options = {"dtype": "bfloat16" if half else "float32", **options}
+        judge, _ = open_judge("evaluation", model, options, settings)
         try:
-            judge, _ = open_judge("evaluation", model, options, settings)
-            try:
-                return [
-                    await evaluate_held_out(
-                        judge, rows, settings, decoding=decoding, seed=self.config.seed
-                    )
-                    for decoding in decodings
-                ]
-            finally:
-                await judge.aclose()
-        except CarbError as error:
-            raise CarbError(
-                f"The evaluation of '{model}' failed: {error} What was trained is kept. "
-                "Remove the cause (a server "
-                f"must serve the model under this name), and run again with --resume."
-            ) from None
+            return [
+                await evaluate_held_out(
+                    judge, rows, settings, decoding=decoding, seed=self.config.seed
+                )
+                for decoding in decodings
+            ]
+        finally:
+            await judge.aclose()
 
     @property
     def _share(self) -> tuple[int, int]:
@@ -282,19 +283,19 @@ class TrainingRun:
         settings = self.config.warmup
         folder = self.config.out / "warmup"
         steps = settings.steps_for(len(given))
-        if steps == 0:
-            return self.config.model
-        if (folder / THINK).is_file():
-            return str(folder)
+        kept = (folder / THINK).is_file()
+        if kept or steps == 0:
+            base = str(folder) if kept else self.config.model
+            if self.is_main:
+                load_weights(base, self.config)  # TRL fills what lacks with random numbers
+            return base
         if folder.is_dir():
             self._note(
                 f"The warm-up was interrupted, and keeps no checkpoint: its {steps} steps "
                 "begin anew."
             )
         trainer = self._supervised(folder, self._examples(pairs, given), steps)
-        self._listen(trainer, "warm-up")
-        with redirect_stdout(sys.stderr):
-            trainer.train()
+        self._train(trainer, "warm-up")
         self._keep(trainer, self.config.model, folder)
         return str(folder)
 
@@ -359,14 +360,12 @@ class TrainingRun:
             peft_config=lora(config.lora),
             eval_dataset=dev_rows,
         )
-        self._listen(trainer, "grpo")
         last = None
         if resume:
             last = last_whole_checkpoint(checkpoints)
         if last is not None:
             self._note(f"The run goes on from {last}.")
-        with redirect_stdout(sys.stderr):  # TRL prints there with log_completions
-            trainer.train(resume_from_checkpoint=last and str(last))
+        self._train(trainer, "grpo", last)
         history = [_numbers(entry) for entry in trainer.state.log_history]
         curve = [entry for entry in history if "reward" in entry]
         dev = [entry for entry in history if "eval_reward" in entry]
@@ -382,10 +381,15 @@ class TrainingRun:
         config = self.config
         return training_rows(rows, self.tokenizer, config.prompts, direct=config.direct)
 
-    def _listen(self, trainer: Any, stage: str) -> None:
+    def _train(self, trainer: Any, stage: str, last: Path | None = None) -> None:
         trainer.remove_callback(PrinterCallback)  # it prints to standard output
         if self.on_log is not None:
             trainer.add_callback(_Listener(stage, self.on_log))
+        try:
+            with redirect_stdout(sys.stderr):  # TRL prints there with log_completions
+                trainer.train(resume_from_checkpoint=last and str(last))
+        finally:  # also where they made a step fail
+            check_finite(trainer.model, f"after the stage {stage}")
 
     def _keep(self, trainer: Any, base: str, folder: Path) -> None:
         """Save the trained model whole, adapters merged into it, with its tokenizer and its choice
@@ -397,6 +401,17 @@ class TrainingRun:
         self.state.wait_for_everyone()
 
 
+def _tiny(vocabulary: int) -> LlamaForCausalLM:
+    shape = LlamaConfig(
+        vocab_size=vocabulary,
+        hidden_size=16,
+        intermediate_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=1,
+    )
+    return LlamaForCausalLM(shape)
+
+
 def _numbers(logs: Mapping[str, Any]) -> dict[str, float]:
     return {name: float(value) for name, value in logs.items() if isinstance(value, int | float)}
 
@@ -405,12 +420,11 @@ class _Listener(TrainerCallback):  # type: ignore[misc]  # transformers gives it
     def __init__(self, stage: str, on_log: OnLog) -> None:
         self.stage = stage
         self.on_log_call = on_log
-        self.begun = 0.0
-        self.first_step = 0
 
     def on_train_begin(self, _args: Any, state: Any, _control: Any, **_: Any) -> None:
         self.begun = time.monotonic()
         self.first_step = int(state.global_step)
+        self.first_tokens = state.num_input_tokens_seen
 
     def on_log(
         self,
@@ -430,5 +444,6 @@ class _Listener(TrainerCallback):  # type: ignore[misc]  # transformers gives it
             seconds = (time.monotonic() - self.begun) / done
             values[LEFT] = seconds * (state.max_steps - int(state.global_step))
         if done > 0 and "num_tokens" in values:
-            values["tokens_per_second"] = values["num_tokens"] / (time.monotonic() - self.begun)
+            read = values["num_tokens"] - self.first_tokens
+            values["tokens_per_second"] = read / (time.monotonic() - self.begun)
         self.on_log_call(self.stage, int(state.global_step), values)

@@ -25,7 +25,7 @@ class PolicyVerdicts:
     teaches a wrong order.
     """
 
-    def __init__(self, trainer: Any, tokens: VerdictTokens, *, budget: int = BUDGET) -> None:
+    def __init__(self, trainer: Any, tokens: VerdictTokens, *, budget: int) -> None:
         self.trainer = trainer
         self.tokens = tokens
         self.budget = budget
@@ -123,10 +123,12 @@ def verdict_logprobs(
     with torch.no_grad(), _evaluating(model):
         for indices in batches:
             with _verdict_logits(model, tokens, torch) as exact:
-                logprobs = logits([rows[i] for i in indices])
-            letters = exact[-1] if exact else logprobs[:, [tokens.a, tokens.b]]
-            total = logprobs.logsumexp(-1, keepdim=True)
-            picked = letters.double() - total.double()
+                scores = logits([rows[i] for i in indices])
+            both = [tokens.a, tokens.b]
+            if exact:  # in the sum, too, or a probability could be above 1
+                scores[:, both] = exact[-1]
+            total = scores.logsumexp(-1, keepdim=True)
+            picked = scores[:, both].double() - total.double()
             pairs = picked.cpu().tolist()
             for index, (a, b) in zip(indices, pairs, strict=True):
                 out[index] = (a, b)

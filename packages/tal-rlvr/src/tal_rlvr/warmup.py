@@ -120,9 +120,9 @@ def repeated(targets: Sequence[Target], config: WarmupConfig, *, seed: int) -> l
 
 
 @cache
-def _phrases() -> dict[str, list[_Phrase]]:
+def _phrases() -> list[_Phrase]:
     text = (resources.files("tal_rlvr") / "resources" / "criteria.json").read_bytes()
-    return TypeAdapter(dict[str, list[_Phrase]]).validate_json(text)
+    return TypeAdapter(list[_Phrase]).validate_json(text)
 
 
 def warmup_target(
@@ -140,9 +140,7 @@ def warmup_target(
         name = f"{_quotation(*_picked(row, verdict))} = {verdict}"
         criterion = (name, "usual there", 3, verdict)
         return write_judgement([criterion], f"{verdict} fits.", verdict)
-    known = _phrases()
-    phrases = known.get(row.pair.domain or "", known["general"])
-    phrase = rng.choice(phrases)
+    phrase = rng.choice(_phrases())
     assessment = phrase.assessment.replace("{better}", verdict).replace("{worse}", OTHER[verdict])
     criterion = (phrase.name, phrase.why, rng.randint(2, 5), verdict)
     return write_judgement([criterion], assessment, verdict)

@@ -40,7 +40,6 @@ WHAT_FOR = {
     "tal-rlvr[trackio]": "a training's curves in Trackio",
     "tal-rlvr[wandb]": "a training's curves in Weights & Biases",
 }
-KEYS = ("HF_TOKEN", "OPENAI_API_KEY")
 
 
 def doctor(*, json: Json = False) -> None:
@@ -54,7 +53,6 @@ def doctor(*, json: Json = False) -> None:
         "machine": _machine(),
         "packages": {name: metadata.version(name) for name in PACKAGES},
         "extras": extras(),
-        "keys": keys(os.environ),
     }
     if json:
         print_json(state)
@@ -65,8 +63,6 @@ def doctor(*, json: Json = False) -> None:
     table("Packages", ["package", "version"], packages)
     rows = [(extra["what_for"], _state(extra), extra["install"]) for extra in state["extras"]]
     table("Extras", ["what for", "state", "how to install"], rows)
-    shown = [(name, "set" if there else "not set") for name, there in state["keys"].items()]
-    table("Keys in the environment", ["key", "state"], shown)
 
 
 def installed(name: str) -> str | None:
@@ -137,21 +133,13 @@ def extras() -> list[dict[str, Any]]:
             row = {
                 "package": package,
                 "extra": extra,
-                "what_for": WHAT_FOR.get(full, full),
+                "what_for": WHAT_FOR[full],
                 "missing": sorted(names.difference(present)),
                 "broken": {name: why for name, why in faults.items() if why is not None},
                 "install": install_line(full),
             }
             rows.append(row)
     return rows
-
-
-def keys(variables: Mapping[str, str]) -> dict[str, bool]:
-    """Whether each key is set: the usual ones, and every variable that ends in _API_KEY. No value
-    is shown."""
-    of_servers = {name for name in variables if name.endswith("_API_KEY")}
-    others = sorted(of_servers.difference(KEYS))
-    return {name: bool(variables.get(name)) for name in (*KEYS, *others)}
 
 
 def _machine() -> dict[str, str]:
@@ -165,7 +153,7 @@ def _machine() -> dict[str, str]:
         cards.append(f"{gpu.name} ({of_total})")
     kind = f"{platform.system()} {platform.machine()}"
     return {
-        "Python": f"{platform.python_version()} ({platform.python_implementation()})",
+        "Python": platform.python_version(),
         "system": f"{kind}, {os.cpu_count() or 1} cores, {memory} memory free",
         "PyTorch": installed("torch") or "not installed",
         "vLLM": installed("vllm") or "not installed",

@@ -142,7 +142,6 @@ def _list(*, json: bool) -> None:
 
 
 def _show(model: KnownModel) -> None:
-    form = model.ask.partition("form=")[2]
     shown = {
         "spec": model.spec(),
         "architecture": (
@@ -150,10 +149,6 @@ def _show(model: KnownModel) -> None:
             "parameters"
         ),
         "memory": f"{_billions(model.memory, 0)} GB in bfloat16; a run needs some more",
-        "template": f"form {form}" if form else "the chat template of its tokenizer",
-        "adapter": "the model's own code, with trust_remote_code=true"
-        if model.remote_code
-        else "none needed",
         "revision": model.revision or "not found",
         "licence": f"{_licence(model)} {model.licence_source or ''}",
         "run here": "yes" if model.tried else "no: its weights were not at hand",

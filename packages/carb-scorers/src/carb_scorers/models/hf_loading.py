@@ -121,7 +121,7 @@ def load(target: str, options: HFOptions, loader: Any) -> Loaded:
     where = device_of(options)
     try:
         with quiet():
-            name = reachable(model_source(target, gguf=True))
+            name = reachable(model_source(target, gguf=True, revision=options.revision))
             model, tokenizer, missing, revision = _opened(name, options, loader)
             if options.device_map is None:
                 model.to(where)

@@ -47,7 +47,7 @@ def first_line(error: Exception) -> str:
     return next(iter(lines), type(error).__name__)
 
 
-def model_source(target: str, *, gguf: bool = False) -> str:
+def model_source(target: str, *, gguf: bool = False, revision: str | None = None) -> str:
     """The name to load a model by: its folder or file where there is one, else its hub id.
 
     A name that can be neither is refused before anything asks the network for it.
@@ -55,11 +55,18 @@ def model_source(target: str, *, gguf: bool = False) -> str:
     Args:
         target: a folder or a ``.gguf`` file, ``~`` allowed, or a hub id ``owner/name``.
         gguf: whether the caller reads GGUF files.
+        revision: the wanted one of a hub id.
 
     Raises:
-        CarbError: it is neither of these, or a GGUF file that the caller does not read.
+        CarbError: it is neither of these, or a GGUF file that the caller does not read. Or it is
+            here, where there are no revisions.
     """
     folder = Path(target).expanduser()
+    if revision is not None and folder.exists():
+        raise CarbError(
+            f"'{target}' is a folder or a file, which has no revision '{revision}'. Leave the "
+            "revision out."
+        )
     if folder.is_dir():
         return str(folder)
     if folder.suffix == ".gguf":

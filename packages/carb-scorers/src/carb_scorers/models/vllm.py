@@ -91,7 +91,7 @@ class VLLMEngine:
         os.environ.setdefault("VLLM_LOGGING_LEVEL", "WARNING")
         vllm = require("vllm", "carb-scorers[vllm]")
         transformers = require("transformers", "carb-scorers[vllm]")
-        name = reachable(model_source(target))
+        name = reachable(model_source(target, revision=options.revision))
         source = options.source
         try:
             self.tokenizer = transformers.AutoTokenizer.from_pretrained(name, **source)
