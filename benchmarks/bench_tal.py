@@ -34,8 +34,11 @@ def main() -> None:
     print(json.dumps(cost(parser.parse_args()), indent=1))
 
 
-def cost(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Medians of the parts of a step in seconds, and the ratio of the steps, pair by pair."""
+def cost(
+    arguments: argparse.Namespace, on_step: Callable[..., None] = lambda **_: None
+) -> dict[str, Any]:
+    """Medians of the parts of a step in seconds, and the ratio of the steps, pair by pair; each
+    pair is given to ``on_step`` when it is done."""
     from transformers import AutoTokenizer
 
     from small_models import model_folder
@@ -51,6 +54,8 @@ def cost(arguments: argparse.Namespace) -> dict[str, Any]:
                 measured = one_step(trainers[place], step, arguments)
                 if step:  # the first warms caches up
                     (alone, both)[place].append(measured)
+            if step:
+                on_step(step=step, seconds_R_corr=alone[-1], seconds_R_corr_and_R_appr=both[-1])
         prompt = len(tokenizer(trainers[0].train_dataset[0]["prompt"])["input_ids"])
     ratios = [round(b["step"] / a["step"], 3) for a, b in zip(alone, both, strict=True)]
     return {
