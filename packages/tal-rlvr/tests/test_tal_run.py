@@ -108,6 +108,7 @@ def test_a_run_leaves_a_model_that_scores_and_all_its_reports(config, tmp_path, 
     dtype = "bfloat16" if torch.cuda.is_available() else "float32"
     assert opened == [dtype] * rehearsed_and_evaluated
     assert json.loads((out / "result.json").read_text()) == result.model_dump(mode="json")
+    assert "2 steps" in (out / "curve.svg").read_text()
     assert [
         step for stage, step, values in logs if stage == "grpo" and "eval_reward" in values
     ] == [1, 2]
