@@ -6,6 +6,7 @@ import hashlib
 import json
 import random
 import shutil
+import xml.etree.ElementTree as ElementTree
 from datetime import timedelta
 from pathlib import Path
 
@@ -108,7 +109,6 @@ def test_a_run_leaves_a_model_that_scores_and_all_its_reports(config, tmp_path, 
     dtype = "bfloat16" if torch.cuda.is_available() else "float32"
     assert opened == [dtype] * rehearsed_and_evaluated
     assert json.loads((out / "result.json").read_text()) == result.model_dump(mode="json")
-    assert "2 steps" in (out / "curve.svg").read_text()
     assert [
         step for stage, step, values in logs if stage == "grpo" and "eval_reward" in values
     ] == [1, 2]
@@ -535,6 +535,14 @@ TORN = {
 }
 
 
+def points_of(picture):
+    """How far to the right and how high up each step's point is."""
+    (line,) = ElementTree.parse(picture).iter("{http://www.w3.org/2000/svg}polyline")
+    points = [point.split(",") for point in line.get("points").split()]
+    # in a picture y counts from the top
+    return [(float(x), -float(y)) for x, y in points]
+
+
 def test_a_run_goes_on_from_its_last_whole_checkpoint(config, tmp_path):
     from tal_rlvr.training_setup import last_whole_checkpoint
 
@@ -544,6 +552,12 @@ def test_a_run_goes_on_from_its_last_whole_checkpoint(config, tmp_path):
     out = tmp_path / "out"
     whole = train(config, overrides=settings)
     assert min(step["grad_norm"] for step in whole.curve) > 0, "where rewards tie, nothing changes"
+    rewards = [step["reward"] for step in whole.curve]
+    across, heights = zip(*points_of(out / "curve.svg"), strict=True)
+    assert across == tuple(sorted(set(across)))
+    shares = [(reward - min(rewards)) / (max(rewards) - min(rewards)) for reward in rewards]
+    drawn = [(height - min(heights)) / (max(heights) - min(heights)) for height in heights]
+    assert drawn == pytest.approx(shares, abs=0.001), "the higher a reward, the higher its point"
     weights = (out / "model" / "model.safetensors").read_bytes()
     last = out / "checkpoints" / "checkpoint-2"
     assert last_whole_checkpoint(out / "checkpoints") == last
@@ -553,11 +567,13 @@ def test_a_run_goes_on_from_its_last_whole_checkpoint(config, tmp_path):
         tear(copies / last.name)
         assert last_whole_checkpoint(copies) == copies / "checkpoint-1", name
     (out / "result.json").unlink()
+    (out / "curve.svg").unlink()
     shutil.rmtree(out / "model")
     notes: list[str] = []
     again = train(config, overrides=settings, resume=True, on_note=notes.append)
     assert any("checkpoint-2" in note for note in notes)
     assert len(again.curve) == again.steps == 3, "killed after its last checkpoint"
+    assert len(points_of(out / "curve.svg")) == 3, "steps before the kill count"
     assert (out / "model" / "model.safetensors").read_bytes() == weights
     TORN["half of the weights"](last)
     (out / "result.json").unlink()
