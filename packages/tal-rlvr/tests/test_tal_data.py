@@ -134,6 +134,13 @@ def test_a_pair_without_a_language_has_that_of_its_question(read, prompt, langua
     assert [pair.language for pair in read("preference", [row])] == [language]
 
 
+def test_a_question_that_tells_no_language_has_that_of_most(read):
+    """``42?`` among Arabic questions was English, and its culture, too."""
+    prompts = ("لماذا يحمل الضيف هدية؟", "42?", "ماذا يقول الناس في العيد؟")
+    rows = [{"prompt": prompt, "chosen": "1", "rejected": "2"} for prompt in prompts]
+    assert [pair.language for pair in read("preference", rows)] == ["ar"] * 3
+
+
 def test_care(read):
     pairs = read("care", CARE)
     assert [(p.chosen, p.rejected, p.culture, p.language) for p in pairs] == [

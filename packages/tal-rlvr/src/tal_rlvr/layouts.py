@@ -9,9 +9,10 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from statistics import mode
 from typing import Any, Literal
 
-from carb_data import CarbError, DataError, Dataset, cultures, language_tag, load
+from carb_data import CarbError, DataError, cultures, language_tag, load
 from carb_data.language import detect_all
 from carb_data.loading import table_files
 from carb_data.tables import read_table
@@ -47,16 +48,18 @@ def read_pairs(
             of tables.
         culture: the culture of rows that name none; null means ``general``, and for CARE the
             culture of the row's language, since natives rated it.
-        language: the language of rows that name none; null means the detected one.
+        language: the language of rows that name none; null means the detected one, and that of most
+            rows for a question that does not tell.
         skip_bad: for ``carb``, how many bad rows may be left out, or which share below 1.
 
     Raises:
         CarbError: the file is not there or has not that form; the message names row and column.
     """
     if form == "carb":
-        dataset = read_sets(path, culture=culture, language=language, skip_bad=skip_bad)
-        origins = dataset.origins
-        return [pair for item in dataset for pair in pairs_from_set(item, origins[item.id])]
+        given: dict[str, Any] = {"culture": culture, "language": language}
+        known = {name: value for name, value in given.items() if value}
+        dataset = load(path, skip_bad=skip_bad, **known)
+        return [pair for item in dataset for pair in pairs_from_set(item, dataset.origins[item.id])]
     rated = form == "care"
     rows = read_rows(Path(path))
     pairs = []
@@ -64,8 +67,10 @@ def read_pairs(
         read = list(_rated(rows) if rated else _compared(rows))
         unnamed = [fields["prompt"] for row, fields in read if not row.get("language")]
         detected = dict(zip(unnamed, detect_all(unnamed), strict=True))
+        usual = mode([*filter(None, detected.values()), "en"])
         for row, fields in read:
-            tag = _language(row.get("language"), language or detected.get(fields["prompt"]))
+            likely = language or detected.get(fields["prompt"]) or usual
+            tag = _language(row.get("language") or likely, likely)
             about = _culture(row, culture, tag, rated)
             pairs.append(Pair(**fields, culture=about, language=tag))
     except _RowError as error:
@@ -74,12 +79,6 @@ def read_pairs(
     if not pairs:
         raise CarbError(f"{path}, read as '{form}', holds no pair with a preference.")
     return pairs
-
-
-def read_sets(path: str, **given: Any) -> Dataset:
-    """The sets of a source of the form ``carb``; ``given`` is as for ``read_pairs``."""
-    known = {name: value for name, value in given.items() if value is not None}
-    return load(path, **known)
 
 
 class _RowError(ValueError):
@@ -179,14 +178,12 @@ def _culture(row: Row, given: str | None, language: str, rated: bool) -> str:
     return culture or named or GENERAL
 
 
-def _language(named: Any, given: str | None) -> str:
-    """A BCP 47 tag for a tag or a name ("chinese"); English for code, and where none is given."""
-    if named:
-        tag = language_tag(str(named).strip())
-        if re.fullmatch(r"[a-z]{2}(-[a-z0-9]+)*", tag.lower()):
-            return tag
-        return given or "en"
-    return given or "en"
+def _language(named: Any, given: str) -> str:
+    """A BCP 47 tag for a tag or a name ("chinese"), the given one for what is neither."""
+    tag = language_tag(str(named))
+    if re.fullmatch(r"[a-z]{2}(-[a-z0-9]+)*", tag.lower()):
+        return tag
+    return given
 
 
 def _digest(text: str) -> str:

@@ -17,8 +17,8 @@ from pydantic import (
     model_validator,
 )
 
-from carb_data import BonSet, CarbError, Dataset, Frozen
-from tal_rlvr.layouts import Form, read_pairs, read_sets
+from carb_data import BonSet, CarbError, Dataset, Frozen, load
+from tal_rlvr.layouts import Form, read_pairs
 from tal_rlvr.preferences import OrderedPair, Pair, both_orders, pairs_from_set
 
 Pairs = list[Pair]
@@ -45,7 +45,7 @@ class MixSource(Frozen):
     @property
     def given(self) -> dict[str, Any]:
         """Values that the sets lack, and how many bad rows may be left out."""
-        return self.model_dump(include={"culture", "language", "skip_bad"})
+        return self.model_dump(include={"culture", "language", "skip_bad"}, exclude_none=True)
 
     def read(self) -> Pairs:
         """All pairs of the source.
@@ -170,8 +170,7 @@ class TrainingMix(Frozen):
         for source in self.sources:
             if source.form != "carb":
                 continue
-            sets = read_sets(source.path, **source.given)
-            for item in sets:
+            for item in load(source.path, **source.given):
                 if any(pair.id in ids for pair in pairs_from_set(item)):
                     kept[item.id] = item
         if not kept:
