@@ -17,7 +17,7 @@ were changed after the last. The eighteenth answered 60 sets of the reworded fam
 editors corrected 31 families of nine languages whose facts a critical reader had doubted. Two
 readers answered 102 of their sets (readings 19 and 20); 28 families were then reworded as they
 proposed. In reading 21 one reader a language marked a lot of the whole seed. Editors then reworded
-983 of the 1,517 sets with an implied place and 739 named ones, in all languages, mostly so that a
+983 of the 1,516 sets with an implied place and 739 named ones, in all languages, mostly so that a
 cue belongs to the story. Readings 22 (all languages) and 23 (a second reader of two of the same
 lots) came in between, 24 after a second round of edits in four languages, 25 after a third in five.
 In reading 26 closed-book readers answered 502 reworded sets; phrases that did not fit were changed
