@@ -130,18 +130,21 @@ def test_well_known_tables_of_preferences_are_read_as_everywhere(read):
 )
 def test_a_pair_without_a_language_has_that_of_its_question(read, prompt, language):
     """Everything in Latin letters was English."""
+    pytest.importorskip("lingua", reason="needs tal-rlvr[train]")
     row = {"prompt": prompt, "chosen": "1", "rejected": "2"}
     assert [pair.language for pair in read("preference", [row])] == [language]
 
 
 def test_a_question_that_tells_no_language_has_that_of_most(read):
     """``42?`` among Arabic questions was English, and its culture, too."""
+    pytest.importorskip("lingua", reason="needs tal-rlvr[train]")
     prompts = ("لماذا يحمل الضيف هدية؟", "42?", "ماذا يقول الناس في العيد؟")
     rows = [{"prompt": prompt, "chosen": "1", "rejected": "2"} for prompt in prompts]
     assert [pair.language for pair in read("preference", rows)] == ["ar"] * 3
 
 
 def test_care(read):
+    pytest.importorskip("lingua", reason="needs tal-rlvr[train]")
     pairs = read("care", CARE)
     assert [(p.chosen, p.rejected, p.culture, p.language) for p in pairs] == [
         ("饺子", "三明治", "chinese", "zh"),
@@ -256,6 +259,7 @@ def test_no_source_item_is_on_both_sides(files):
 def test_two_pairs_of_one_name_are_refused(tmp_path):
     """They were taken for one pair: a run ended after its warm-up, and a pair that repeats an item
     was left out together with another one."""
+    pytest.importorskip("lingua", reason="needs tal-rlvr[train]")
     rows = [
         {"prompt": f"{n} {'abcdefgh'[n] * 9}", "chosen": "x", "rejected": "y"} for n in range(8)
     ]
@@ -310,6 +314,7 @@ def lone(files, name, count, culture="x", **rest):
     [({}, (3000, 60)), ({"repeats": 4}, (3000, 240)), ({"repeats": 100}, (3000, 3000))],
 )
 def test_the_mix_accounts_for_every_pair(tmp_path, options, drawn):
+    pytest.importorskip("lingua", reason="needs tal-rlvr[train]")
     sources = (lone(tmp_path, "many", 3000), lone(tmp_path, "few", 60))
     parts, account = TrainingMix(sources=sources, held_out=0, **options).mixed()
     many, few = account.sources

@@ -53,7 +53,9 @@ def svg(rewards: Sequence[float]) -> str:
     low, high = min(rewards), max(rewards)
     steps = len(rewards)
     across = 560 / max(1, steps - 1)
-    up = 240 / ((high - low) or 1.0)
-    places = enumerate(rewards)
-    points = " ".join(f"{40 + n * across:.1f},{280 - (one - low) * up:.1f}" for n, one in places)
+    up = 240 / (high - low or 1.0)
+    points = " ".join(
+        f"{40 + step * across:.1f},{280 - (reward - low) * up:.1f}"
+        for step, reward in enumerate(rewards)
+    )
     return PICTURE.format(low=low, high=high, steps=steps, points=points)

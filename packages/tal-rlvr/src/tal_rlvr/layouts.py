@@ -12,7 +12,7 @@ from pathlib import Path
 from statistics import mode
 from typing import Any, Literal
 
-from carb_data import CarbError, DataError, cultures, language_tag, load
+from carb_data import CarbError, DataError, cultures, language_tag, load, require
 from carb_data.language import detect_all
 from carb_data.loading import table_files
 from carb_data.tables import read_table
@@ -53,7 +53,8 @@ def read_pairs(
         skip_bad: for ``carb``, how many bad rows may be left out, or which share below 1.
 
     Raises:
-        CarbError: the file is not there or has not that form; the message names row and column.
+        CarbError: the file is not there or has not that form; the message names row and column. Or
+            the language must be detected, and the detector is not installed.
     """
     if form == "carb":
         given: dict[str, Any] = {"culture": culture, "language": language}
@@ -65,12 +66,15 @@ def read_pairs(
     pairs = []
     try:
         read = list(_rated(rows) if rated else _compared(rows))
-        unnamed = [fields["prompt"] for row, fields in read if not row.get("language")]
+        unnamed = [
+            fields["prompt"] for row, fields in read if not (language or row.get("language"))
+        ]
+        if unnamed:
+            require("lingua", "tal-rlvr[train]")
         detected = dict(zip(unnamed, detect_all(unnamed), strict=True))
-        usual = mode([*filter(None, detected.values()), "en"])
+        usual = language or mode([*filter(None, detected.values()), "en"])
         for row, fields in read:
-            likely = language or detected.get(fields["prompt"]) or usual
-            tag = _language(row.get("language") or likely, likely)
+            tag = _language(row.get("language") or detected.get(fields["prompt"]) or usual, usual)
             about = _culture(row, culture, tag, rated)
             pairs.append(Pair(**fields, culture=about, language=tag))
     except _RowError as error:
@@ -173,15 +177,15 @@ def _culture(row: Row, given: str | None, language: str, rated: bool) -> str:
     known = (one.id for one in cultures if cultures.is_called(one.id, named))
     culture = next(known, None) or cultures.of_country(named) or given
     if culture is None and rated:
-        spoken = language.partition("-")[0]
-        culture = next((one.id for one in cultures if one.language == spoken), GENERAL)
+        spoken = (one.id for one in cultures if one.language == language.partition("-")[0])
+        culture = next(spoken, GENERAL)
     return culture or named or GENERAL
 
 
 def _language(named: Any, given: str) -> str:
     """A BCP 47 tag for a tag or a name ("chinese"), the given one for what is neither."""
     tag = language_tag(str(named))
-    if re.fullmatch(r"[a-z]{2}(-[a-z0-9]+)*", tag.lower()):
+    if re.fullmatch(r"(?i)[a-z]{2}(-[a-z0-9]+)*", tag):
         return tag
     return given
 

@@ -173,9 +173,7 @@ class TrainingMix(Frozen):
             for item in load(source.path, **source.given):
                 if any(pair.id in ids for pair in pairs_from_set(item)):
                     kept[item.id] = item
-        if not kept:
-            return None
-        return Dataset(kept.values())
+        return Dataset(kept.values()) if kept else None
 
     def _account(
         self,
