@@ -319,12 +319,25 @@ def test_the_mix_accounts_for_every_pair(tmp_path, options, drawn):
     parts, account = TrainingMix(sources=sources, held_out=0, **options).mixed()
     many, few = account.sources
     assert (many.drawn, few.drawn) == drawn
-    assert len(parts.train) == sum(drawn)
+    assert len(parts.train) == sum(drawn) == sum(account.cultures.values())
     assert many.read == 3000
     assert {pair.id for pair in parts.train} == {f"many{n}" for n in range(3000)} | {
         f"few{n}" for n in range(60)
     }
     assert (abs(many.share - 0.5) > 0.05) == any("asks for 50%" in note for note in account.notes())
+
+
+def test_the_mix_accounts_for_the_draws_of_each_culture(tmp_path):
+    rows = [
+        {"prompt": f"{name} {n}", "chosen": "x", "rejected": "y", "culture": name, "language": "en"}
+        for name, count in (("thai", 30), ("german", 5))
+        for n in range(count)
+    ]
+    sources = [MixSource(form="preference", path=save(rows, tmp_path / "both.jsonl"))]
+    for options, german in (({}, 5), ({"balance_cultures": True, "repeats": 6}, 30)):
+        parts, account = TrainingMix(sources=sources, held_out=0, **options).mixed()
+        assert account.cultures == {"thai": 30, "german": german}
+    assert {pair.culture for pair in parts.train[:2]} == {"thai", "german"}  # in turns
 
 
 def test_contamination_is_found_named_and_dropped(files):

@@ -6,6 +6,7 @@ import hashlib
 import random
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from itertools import chain
 from typing import Annotated, Any, NamedTuple, Self
 
 from pydantic import (
@@ -87,6 +88,8 @@ class MixAccount(Frozen):
     """Every pair by its use; ``mix.json`` of a run."""
 
     sources: tuple[SourceAccount, ...]
+    cultures: dict[str, int]
+    """Training pairs of each culture, as often as they were drawn."""
     pairs_sha256: str
     """SHA-256 of all pairs of the sources, texts included."""
 
@@ -115,7 +118,7 @@ class TrainingMix(Frozen):
     repeats: PositiveInt = 1
     """How often a pair of a source or culture that is too small for its weight may be drawn. Every
     pair of the others is used all the same: weights hold as long as the sources last. ``mix.json``
-    lists what became of each source."""
+    lists what became of each source, and how often each culture was drawn."""
     held_out_limit: PositiveInt | None = None
     per_item: PositiveInt | None = None
     """Largest number of pairs of one source item and culture."""
@@ -137,7 +140,7 @@ class TrainingMix(Frozen):
             CarbError: a source cannot be read, or a part is empty.
         """
         read = [source.read() for source in self.sources]
-        names = Counter(pair.id for pairs in read for pair in pairs)
+        names = Counter(pair.id for pair in chain(*read))
         for name, count in names.most_common(1):
             if count > 1:  # every account of a run knows a pair by its id
                 raise CarbError(f"[mix] sources: {count} pairs have the id '{name}'. Rename them.")
@@ -182,12 +185,12 @@ class TrainingMix(Frozen):
         train: list[Pairs],
         mixed: Pairs,
     ) -> MixAccount:
-        drawn = Counter(map(_key, mixed))
+        drawn = Counter(pair.id for pair in mixed)
         weights = sum(source.weight for source in self.sources)
         sources = []
         of_sources = zip(self.sources, read, thinned, train, strict=True)
         for source, all_pairs, kept, trained in of_sources:
-            times = sum(drawn[key] for key in {*map(_key, trained)})
+            times = sum(drawn[pair.id] for pair in trained)
             sources.append(
                 SourceAccount(
                     source=f"{source.form}:{source.path}",
@@ -200,11 +203,12 @@ class TrainingMix(Frozen):
                 )
             )
         digest = hashlib.sha256()
-        for pair in (pair for pairs in read for pair in pairs):
+        for pair in chain(*read):
             digest.update(pair.model_dump_json().encode("utf-8", "surrogatepass"))
         return MixAccount(
             pairs_sha256=digest.hexdigest(),
             sources=tuple(sources),
+            cultures=Counter(pair.culture for pair in mixed),
         )
 
     def _rng(self, purpose: str) -> random.Random:
@@ -274,10 +278,6 @@ class TrainingMix(Frozen):
             mixed.append(next_pair)
             taken[chosen] += 1
         return mixed
-
-
-def _key(pair: Pair) -> tuple[str, str]:
-    return pair.source_item, pair.id
 
 
 def _repeated(queue: Pairs, count: int, rng: random.Random) -> Pairs:

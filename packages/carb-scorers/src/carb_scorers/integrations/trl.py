@@ -120,6 +120,7 @@ def _answer(completion: object) -> str | None:
     messages = [message for message in completion if isinstance(message, dict)]
     turns = [one for one in messages if one.get("role", "assistant") in {"assistant", "model"}]
     words = text_of(turns if messages else completion)
+    # a call or a thought is another key of its turn, whose content is then no answer
     plain = [one["content"] for one in turns if one.keys() == {"role", "content"}]
     if words or any(content is not None for content in plain):
         return words
