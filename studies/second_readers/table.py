@@ -21,7 +21,8 @@ proposed. In reading 21 one reader a language marked a lot of the whole seed. Ed
 cue belongs to the story. Readings 22 (all languages) and 23 (a second reader of two of the same
 lots) came in between, 24 after a second round of edits in four languages, 25 after a third in five.
 In reading 26 closed-book readers answered 502 reworded sets; phrases that did not fit were changed
-after it.
+after it. Reading 27 has other readers and new lots of the texts as they then stood; nothing was
+changed after it.
 ``perturbed.csv`` says of each perturbed version whether its reader found it as it should be,
 ``families.csv`` what readers found who had the facts before them, and ``every_family.csv`` what
 editors found so in all families; each before correction. ``cues.csv`` is of later texts: 12 implied
