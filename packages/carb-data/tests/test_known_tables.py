@@ -59,6 +59,14 @@ TABLES = {
             "rejected": {"from": "gpt", "value": WRONG},
         }
     ],
+    "distilabel": [
+        {
+            "instruction": ASKED,
+            "generations": [WRONG, RIGHT],
+            "generation_models": ["a", "b"],
+            "ratings": [2, 5.0],
+        }
+    ],
     "alpaca": [{"instruction": ASKED, "input": "", "chosen": RIGHT, "rejected": WRONG}],
     "ultrafeedback": [
         {
@@ -661,6 +669,25 @@ def test_a_known_table_drops_no_turns_before_its_question(tmp_path, context):
     rows = [row | {"id": 1, "context": context}, row | {"id": 2, "context": []}]
     first, second = load(write(tmp_path / "a.jsonl", rows))
     assert [turn.content for turn in first.prompt] == ["Hello.", "Hi.", second.prompt]
+
+
+@pytest.mark.parametrize(
+    ("name", "place", "column"),
+    [
+        ("argilla", "fields", "passage"),
+        ("argilla", "fields", "document"),
+        ("label-studio", "data", "passage"),
+        ("label-studio", "data", "text"),
+        ("arc-stems", "question", "para"),
+        ("arc-stems", "", "story"),
+    ],
+)
+def test_a_passage_within_an_object_is_not_dropped(tmp_path, name, place, column):
+    rows = json.loads(json.dumps(TABLES[name]))
+    for row in rows:
+        (row[place] if place else row)[column] = "A guest came."
+    for item in load(write(tmp_path / "a.jsonl", rows)):
+        assert item.prompt.startswith("A guest came.\n\n")
 
 
 def test_a_culture_that_is_a_mark_is_none(tmp_path):

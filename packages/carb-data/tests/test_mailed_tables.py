@@ -207,6 +207,15 @@ def test_a_cell_far_away_and_broken_xml_are_refused(excel, book, tmp_path):
         "Câu hỏi;Đáp án đúng;Đáp án sai 1;Đáp án sai 2",
         "السؤال;الإجابة الصحيحة;إجابة خاطئة 1;إجابة خاطئة 2",
         "設問:;正答:;不正解1;不正解2",
+        "Fragetext;bessere Antwort;schlechtere Antwort 1;schlechtere Antwort 2",
+        "Pregunta;Mejor respuesta;Peor respuesta 1;Peor respuesta 2",
+        "Текст вопроса;Лучший ответ;Худший ответ 1;Худший ответ 2",
+        "題目內容;更好的回答;差的回答1;差的回答2",
+        "問題文;良い回答;悪い回答1;悪い回答2",
+        "문제 내용;좋은 답변;나쁜 답변1;나쁜 답변2",
+        "ข้อคำถาม;คำตอบที่ดี;คำตอบที่ไม่ดี 1;คำตอบที่ไม่ดี 2",
+        "Nội dung câu hỏi;Câu trả lời tốt;Câu trả lời xấu 1;Câu trả lời xấu 2",
+        "نص السؤال;إجابة جيدة;إجابة سيئة 1;إجابة سيئة 2",
     ],
 )
 def test_headings_are_known_in_the_ten_languages(tmp_path, heading):
@@ -443,6 +452,8 @@ def test_languages_are_read_as_tags_or_refused(tmp_path):
     tags = {
         "jp": "ja",
         "kor": "ko",
+        "twi": "twi",
+        "knc": "knc",
         "Deutsch": "de",
         "EN": "en",
         "eng_Latn": "en",
@@ -451,7 +462,13 @@ def test_languages_are_read_as_tags_or_refused(tmp_path):
     }
     found = load(lines(tmp_path, *(row | {"language": tag} for tag in tags)))
     assert [item.language for item in found] == [*tags.values()]
-    for tag, said in {"kr": "Kanuri.*'ko'", "xx": "no language of ISO 639"}.items():
+    refused = {
+        "kr": "Kanuri.*'ko'",
+        "tw": "Twi.*twi.*'zh-Hant'",
+        "br": "bre.*'pt-BR'",
+        "xx": "no language of ISO 639",
+    }
+    for tag, said in refused.items():
         with pytest.raises(DataError, match=f"language: .*{said}"):
             load(lines(tmp_path, row | {"language": tag}))
 
@@ -492,6 +509,13 @@ def test_what_is_given_fills_only_what_is_empty_and_ids_carry_the_file(tmp_path)
         "• kick • shout • sing",
         "kick ### shout ## sing",
         "kick¦shout [SEP] sing",
+        "kick\u2028shout\u2029sing",
+        "kick｜shout｜sing",
+        "① kick ② shout ③ sing",
+        "가. kick 나. shout 다. sing",
+        "А) kick Б) shout В) sing",
+        "ก. kick ข. shout ค. sing",
+        "A、kick B、shout C、sing",
     ],
 )
 def test_answers_may_be_joined_as_their_script_or_html_joins(tmp_path, cell):
@@ -518,6 +542,9 @@ def test_answers_may_be_joined_as_their_script_or_html_joins(tmp_path, cell):
         "kick +++ shout",
         "kick++shout",
         "kick & shout",
+        "kick@@shout",
+        "['kick', nan]",
+        "[kick, shout]",
     ],
 )
 def test_a_cell_of_several_answers_that_may_be_one_is_refused(tmp_path, cell):
@@ -526,6 +553,23 @@ def test_a_cell_of_several_answers_that_may_be_one_is_refused(tmp_path, cell):
         load(lines(tmp_path, row | {"wrong answers": cell}))
     (item,) = load(lines(tmp_path, row | {"wrong answer": cell}))
     assert item.rejected[0].text == cell
+
+
+@pytest.mark.parametrize(
+    ("heading", "cell", "key"),
+    [
+        ("문제,보기,정답", "① x ② y ③ z", "②"),
+        ("คำถาม,ตัวเลือก,เฉลย", "ก. x ข. y ค. z", "ข"),
+        ("Вопрос,Варианты,Ответ", "А) x Б) y В) z", "Б"),
+        ("问题,选项,答案", "A.x B.y C.z", "B"),
+        ("السؤال,الخيارات,الإجابة", "أ) x ب) y ج) z", "ب"),
+        ("Câu hỏi,Các lựa chọn,Đáp án", "A. x; B. y; C. z", "B"),
+    ],
+)
+def test_options_in_one_cell_are_read_in_other_languages(tmp_path, heading, cell, key):
+    (item,) = load(cells(tmp_path, f"{heading}\nq?,{cell},{key}\n"))
+    assert item.chosen.text == "y"
+    assert {answer.text for answer in item.rejected} == {"x", "z"}
 
 
 @pytest.mark.parametrize("cell", [r"('kick', 'don\'t')", r"{'don\'t', 'kick'} "])
@@ -755,6 +799,7 @@ def test_answers_that_hold_the_question_and_a_second_turn_are_refused(asks, tmp_
     [
         (HOW, "", "<|eot_id|>", "chosen"),
         (HOW, "", " </s>", "chosen"),
+        (HOW, f"<｜User｜>{HOW}<｜Assistant｜>", "", "chosen"),
         (HOW, f"{HOW} ", "", "chosen"),
         (f"[INST] {HOW} [/INST]", "", "", "prompt"),
         (f"<|begin_of_text|><|start_header_id|>user<|end_header_id|>\n\n{HOW}", "", "", "prompt"),

@@ -481,6 +481,20 @@ def test_a_row_without_its_option_or_mark_is_named(tmp_path, field):
         load(saved(tmp_path, rows))
 
 
+@pytest.mark.parametrize("score", [float("nan"), "NaN"])
+def test_a_score_that_is_no_number_is_the_best_of_none(tmp_path, score):
+    row = {"prompt": ASKED, "answers": [{"text": A, "score": score}, {"text": B, "score": 1}]}
+    with pytest.raises(CarbError, match=r"rows\.jsonl:1: scores"):
+        load(saved(tmp_path, [row]))
+
+
+@pytest.mark.parametrize("context", [[["Town", ["One.", "Two."]]], [["Year", 1996]]])
+def test_a_context_of_titles_or_cells_is_no_conversation(tmp_path, context):
+    row = {"question": ASKED, "context": context, "options": CHOICES, "answer": "B"}
+    with pytest.raises(CarbError, match=r"rows\.jsonl:1: context"):
+        load(saved(tmp_path, [row]))
+
+
 def test_a_dialogue_stands_before_its_question(tmp_path):
     first, _ = load(saved(tmp_path, SHAPES["DREAM"]))
     assert all(text in first.prompt_text for text in ("M: Hello.", "W: Hi.", ASKED))

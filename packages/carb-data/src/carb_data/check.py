@@ -111,10 +111,8 @@ def check(
         *incomplete_families(items),
     ]
     findings.sort(key=lambda finding: order[finding.item_id])
-    undetected = Counter(item.language for item in items)
-    for tag in [*undetected]:
-        if tag == UNDETERMINED or primary(tag) in DETECTED:
-            del undetected[tag]
+    seen = {*DETECTED, UNDETERMINED}
+    undetected = Counter(item.language for item in items if primary(item.language) not in seen)
     return CheckReport(
         sets=len(dataset),
         fingerprint=dataset.fingerprint,

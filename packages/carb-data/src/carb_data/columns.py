@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import string
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from typing import Any
 
 from carb_data.keys import ALPHABETS
 from carb_data.packaged import resource
-from carb_data.values import STRUCTURES
+from carb_data.values import STRUCTURES, unpacked
 
 _HEADINGS = resource("headings")
 _NAMES: dict[str, list[str]] = _HEADINGS["columns"]
@@ -23,18 +22,23 @@ _PLURAL = re.compile(
     r"|antworten|ответы|candidates)"
 )
 _JOINED = re.compile(
-    r"[;；؛]\s*|\n+|\s*(?:[|•¦§]|#{2,}|(?<!:)//|<br\s*/?>|[<\[]sep[>\]])\s*", re.IGNORECASE
+    r"[;；؛]\s*|[\n\v\x1c-\x1f\x85\u2028\u2029]+"
+    r"|\s*(?:[|｜•¦§]|#{2,}|(?<!:)//|<br\s*/?>|[<\[]sep[>\]])\s*",
+    re.IGNORECASE,
 )
 """Separators of several answers in a cell."""
 _DOUBTFUL = re.compile(
     r"[^,،、]+([,،、][^,،、]+)+|[^/]+(/[^/]+)+"
-    r"|.+(\t|\\n| or | [^\w\s.]{1,4} |[&~*+]{2,}|[~·]|->).+",
+    r"|.+(\t|\\n| or | [^\w\s.]{1,4} |[&~*+@%$=^_]{2,}|[~·]|->).+",
     re.IGNORECASE,
 )
 """A cell that may be one answer or several."""
 _ENTITY = re.compile(r"(&#?\w+);")
 """A character as HTML writes it, whose semicolon ends no answer."""
-_MARKED = re.compile(r"(?:(?<=\s)|\A)[(\[]?(\d{1,2}|[A-Za-z])[.):\]]\s+(?=\S)")
+_MARKED = re.compile(
+    r"(?:(?<=\s)|\A)[(\[（【]?(\d{1,2}|\w|[①-⑳])"
+    r"(?:[.):\]）】、．：](?:\s+|(?!\d))|(?<=[①-⑳]))\s*(?=\S)"
+)
 """The mark of an answer in a cell, where it may stand within a line."""
 _LISTED = re.compile(r"(?:\d{1,2}[.)]|[-*•])\s+(?=\S)")
 """Bullets and numbers before the answers of a list in a cell."""
@@ -54,11 +58,8 @@ class Columns:
     @cached_property
     def whole(self) -> Mapping[str, str]:
         """The field of each column whose cells are taken as they are."""
-        whole = {}
-        for field, names in self.by_field.items():
-            if len(names) == 1 and not is_plural(names[0]):
-                whole[names[0]] = field
-        return whole
+        alone = [(field, *names) for field, names in self.by_field.items() if len(names) == 1]
+        return {name: field for field, name in alone if not is_plural(name)}
 
     def of(self, fields: Iterable[str]) -> set[str]:
         """The columns of some fields."""
@@ -170,14 +171,14 @@ def record_of(row: Mapping[str, Any], columns: Columns) -> dict[str, Any]:
 @cache
 def is_plural(name: str) -> bool:
     """Whether a column's name says that its cells hold several answers."""
-    return _PLURAL.fullmatch(name) is not None
+    return name in _NAMES["options"] or _PLURAL.fullmatch(name) is not None
 
 
 def is_doubtful(name: str, value: Any) -> bool:
     """Whether a cell of a plural column holds marks that may stand between answers."""
-    if not _is_text(value) or not is_plural(name):
+    if not isinstance(value, str) or not is_plural(name):
         return False
-    is_whole = parts_of(name, value) is value
+    is_whole = parts_of(name, value) is unpacked(value)
     return is_whole and _DOUBTFUL.fullmatch(value) is not None
 
 
@@ -214,13 +215,11 @@ def _in_line(value: str) -> list[str]:
     """The answers of a line that numbers them in order (``1. yes 2. no``); none where it does
     not."""
     before, *rest = _MARKED.split(value)
-    marks = [mark.lower() for mark in rest[::2]]
+    marks = [mark.upper() for mark in rest[::2]]
     texts = [text.strip(" \n;,|") for text in rest[1::2]]
     count = len(marks)
-    numbered = [*map(str, range(1, count + 1))]
-    lettered = [*string.ascii_lowercase[:count]]
-    if before or count < 2:
-        return []
-    if marks in (numbered, lettered):
+    orders = [[*letters[:count]] for letters in ALPHABETS.values()]
+    orders.append([*map(str, range(1, count + 1))])
+    if count > 1 and not before and marks in orders:
         return texts
     return []

@@ -485,8 +485,8 @@ def _pairs(value: Any) -> list[Turn]:
         return []
     history: list[Turn] = []
     for pair in value:
-        if not isinstance(pair, list) or len(pair) != 2:
+        if not isinstance(pair, list) or [*map(type, pair)] != [str, str]:
             return []
-        question, answer = map(str, pair)
+        question, answer = pair
         history += [("user", question), ("assistant", answer)]
     return history

@@ -236,5 +236,4 @@ def _letter(key: str) -> str | None:
 
 
 def _filled(index: int, options: Options) -> bool:
-    is_there = 0 <= index < len(options.texts)
-    return is_there and bool(options.texts[index])
+    return 0 <= index < len(options.texts) and bool(options.texts[index])

@@ -166,10 +166,10 @@ def heading_of(
 ) -> Sequence[str]:
     """The names of the columns of a table without heading, where a declaration has them; empty
     where none fits."""
-    widths = {len(cells) for cells in rows}
+    widths = {*map(len, rows)}
     for shape in _every(declared, Columns({})):
         header = shape.part.header
-        if not header or widths != {len(header)}:
+        if widths != {len(header)}:
             continue
         records = [dict(zip(header, cells, strict=True)) for cells in rows]
         if not _lacking(shape, records):
@@ -321,7 +321,7 @@ def _is_of_kind(value: Any, kind: str) -> bool:
     is_text = isinstance(value, str)
     if kind == "transcript":
         return is_text and turns(value) is not None
-    return {"any": True, "text": is_text}[kind]
+    return kind == "any" or is_text
 
 
 def _unknown(table: Table, tried: Sequence[tuple[Shape, list[str]]]) -> str:

@@ -13,7 +13,8 @@ _SPEAKER = "|".join(_HEADINGS["speakers"])
 _LABEL = "|".join(_HEADINGS["labels"])
 _WORD = rf"(?:{_SPEAKER}|{_LABEL})"
 _OPENING = re.compile(
-    r"\s*(<\|[^<>|\n]{1,30}\|>|<(?:start|end)_of_turn>|\[/?[^\W\d_][^\]\n]{0,29}\]|【[^】\n]{1,30}】"
+    r"\s*(<[|｜][^<>|｜\n]{1,30}[|｜]>|<(?:start|end)_of_turn>|\[/?[^\W\d_][^\]\n]{0,29}\]"
+    r"|【[^】\n]{1,30}】"
     r"|#{2,4} ?[^\n:：]{1,30}[:：]"
     rf"|</?{_WORD}>:?|\**{_WORD}\**\s*[:：]\**)",
     re.IGNORECASE,
@@ -22,8 +23,8 @@ _OPENING = re.compile(
 _TURN = re.compile(rf"(?:\A|\n){_OPENING.pattern}", re.IGNORECASE)
 _OPEN = re.compile(f"(?:{_OPENING.pattern})+", re.IGNORECASE)
 """A last line of marks alone, behind which an answer is due."""
-_SPEAKS = re.compile(rf"<\||<(?:start|end)_|\W*(?:{_SPEAKER})\W*\Z", re.IGNORECASE)
-_CONTROL = r"(?:<\|\w[^<>|\n]{0,30}\|>|<(?:start|end)_of_turn>|\[/?INST\]|</s>)"
+_SPEAKS = re.compile(rf"<[|｜]|<(?:start|end)_|\W*(?:{_SPEAKER})\W*\Z", re.IGNORECASE)
+_CONTROL = r"(?:<[|｜]\w[^<>|｜\n]{0,30}[|｜]>|<(?:start|end)_of_turn>|\[/?INST\]|</s>)"
 _TEMPLATE = re.compile(rf"\A{_CONTROL}|{_CONTROL}\Z")
 """A token of a model's template around a text."""
 _EDGES = frozenset("<[>]")

@@ -39,7 +39,8 @@ _ERRORS = re.compile(
 """Marks of a missing value in spreadsheets of any language, pandas, R and databases."""
 _COMMA = re.compile(r"(?<=\A0),|,(?=\d{1,2}\Z)|,(?=\d{4,}\Z)")
 """A comma before decimals; one before three digits may part thousands."""
-_TRUTH = {"true": "1", "false": "0"}
+_TRUTH = {"true": "1", "false": "0", "nan": "none"}
+"""Words for numbers; NaN is none, and would be the best of all scores."""
 _LONGEST_ERROR = len("#ÜBERLAUF1!")
 _BEGINNINGS = "#<nNL\\-–—"
 _UNSEEN = re.compile(
@@ -124,9 +125,9 @@ def unpacked(value: Any) -> Any:
 
 def _is_structure(value: Any) -> bool:
     """Whether it is a list of texts or turns, or an object; a list of numbers may be an answer."""
-    if isinstance(value, list):
-        return bool(value) and all(isinstance(entry, str | Mapping | list) for entry in value)
-    return isinstance(value, Mapping) and bool(value)
+    if isinstance(value, list) and not all(isinstance(one, str | Mapping | list) for one in value):
+        return False
+    return isinstance(value, list | Mapping) and bool(value)
 
 
 def turns(value: Any) -> list[Turn] | None:
