@@ -273,6 +273,43 @@ def test_implicit(base: Path, architecture: str, chat: bool, options: str) -> No
         assert ratio.scores[str(key)] == pytest.approx(sum(own) - sum(other), abs=1e-4)
 
 
+@pytest.mark.parametrize("batching", ["item", "budget"])
+def test_a_long_text_has_positions_of_its_own(base: Path, tmp_path: Path, batching: str) -> None:
+    """Phi 3 and 4 stretch the positions of a long text, those of its first tokens, too. So it
+    shares neither a beginning nor a pass with a short one."""
+    rope = {
+        "rope_type": "longrope",
+        "rope_theta": 100.0,
+        "short_factor": [1.0] * 4,
+        "long_factor": [3.0] * 4,
+        "original_max_position_embeddings": 64,
+    }
+    folders = []
+    for head in ("SequenceClassification", "CausalLM"):
+        folder = tiny_models.folder(base, "llama", head, pad="<pad>")
+        shutil.copytree(folder, made := tmp_path / head)
+        config = json.loads((made / "config.json").read_text()) | {"rope_parameters": rope}
+        (made / "config.json").write_text(json.dumps(config))
+        folders.append(made)
+    classifier, policy = folders
+    texts = ("Rice.", "Rice at dawn. " * 20, "Carp at dawn. " * 20)
+    asked = request("a", "b"), request(*texts, request_id="2")
+    _, rewards = scored(f"classifier:{classifier}?batching={batching}", *asked)
+    _, sums = scored(f"implicit:{policy}?ref=none&batching={batching}", *asked)
+    for key, text in enumerate(texts):
+        model, tokenizer = loaded(classifier, "SequenceClassification")
+        with torch.no_grad():
+            given = tokenizer(f"What do people eat?\n{text}", return_tensors="pt")
+            expected = model(**given).logits[0, 0].item()
+        assert rewards.scores[str(key)] == pytest.approx(expected, abs=1e-5)
+        model, _ = loaded(policy, "CausalLM")
+        before = tokenizer("<s>What do people eat?\n", add_special_tokens=False)["input_ids"]
+        after = tokenizer(text, add_special_tokens=False)["input_ids"]
+        logprobs = row(model, before + after).log_softmax(-1)
+        own = [logprobs[len(before) - 1 + i, token].item() for i, token in enumerate(after)]
+        assert sums.scores[str(key)] == pytest.approx(sum(own), abs=1e-4)
+
+
 TURNS = (
     ("system", "Be brief."),
     ("user", "Hi"),

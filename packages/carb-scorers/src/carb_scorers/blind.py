@@ -13,7 +13,7 @@ from typing import NamedTuple
 from carb_data import UNSPECIFIED, BonSet, Dataset, Response, ScoreTable
 from carb_scorers.scorer import Candidate, ScoreRequest, ScoreResult, failed
 
-__all__ = ["blind", "in_order", "request_name"]
+__all__ = ["blind", "request_name"]
 
 
 _CANDIDATE = Candidate(id="1", text="text").compacted()

@@ -22,7 +22,7 @@ from carb_scorers.scorer import (
     failed,
 )
 
-__all__ = ["WINDOW", "Progress", "score_all"]
+__all__ = ["score_all"]
 
 WINDOW = 64
 """Requests handed to a scorer at once: enough to sort by length."""

@@ -16,8 +16,6 @@ from carb_scorers.evaluation import next_size, score_window
 from carb_scorers.scorer import Scorer, ScoreRequest, ScoreResult, ScorerSpec
 from carb_scorers.texts import About, Scored, Text, grouped, request_about, scores_of
 
-__all__ = ["Call", "RewardQueue", "make_call"]
-
 PART = 16
 """Most responses that a request has where the scorer rates each alone."""
 AT_ONCE = 256

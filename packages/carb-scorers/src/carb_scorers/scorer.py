@@ -19,7 +19,7 @@ from pydantic import (
 
 from carb_data import UNSPECIFIED, Conversation, Frozen
 
-__all__ = ["Presentation", "ScorerSpec", "Usage", "told_culture"]
+__all__ = ["Presentation", "ScorerSpec", "Usage"]
 
 
 def _writable(text: str) -> str:

@@ -33,11 +33,9 @@ from carb_scorers.scorer import (
 )
 
 __all__ = [
-    "OPERATIONAL",
     "Kind",
     "ParsedSpec",
     "Planned",
-    "asked_about",
     "kinds",
     "needs",
     "parse_spec",

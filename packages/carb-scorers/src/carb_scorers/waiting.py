@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import anyio
 from anyio.from_thread import BlockingPortalProvider, start_blocking_portal
 
-__all__ = ["wait_for", "wait_together"]
+__all__ = ["wait_for"]
 
 T = TypeVar("T")
 

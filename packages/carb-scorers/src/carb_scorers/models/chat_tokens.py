@@ -19,7 +19,6 @@ from carb_data import CarbError, Message
 from carb_scorers.jinja_filling import TEMPLATE_FAULTS
 from carb_scorers.models.marks import (
     broken_up,
-    guarded_unseen,
     opened_thought,
     unthought,
     without_thinking,
@@ -28,14 +27,7 @@ from carb_scorers.models.protocol import Choices, Prompt, Texts, Watch, chat, me
 from carb_scorers.models.shared_prefix import common_prefix
 from carb_scorers.scorer import Usage
 
-__all__ = [
-    "answer_ids",
-    "conversation",
-    "guarded",
-    "guarded_unseen",
-    "prompt_ids",
-    "rendered_turns",
-]
+__all__ = ["answer_ids", "conversation", "guarded", "prompt_ids"]
 
 
 _log = logging.getLogger(__name__)

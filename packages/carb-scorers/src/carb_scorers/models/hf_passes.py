@@ -120,6 +120,11 @@ class Passes:
             self.budget = shared
         config = loaded.model.config.get_text_config()
         self._window: int | None = getattr(config, "sliding_window", None)
+        # Rows from this length on have other positions, those of their first tokens, too.
+        self._stretched = sys.maxsize
+        rope = getattr(config, "rope_parameters", None) or {}
+        if rope.get("rope_type") == "longrope":
+            self._stretched = rope["original_max_position_embeddings"]
         padding = getattr(config, "pad_token_id", None)
         # Some configurations name -1, or a token beyond the table: no row holds that one.
         self._padding: int | None = None
@@ -262,13 +267,16 @@ class Passes:
         tokens = row.tokens
         if self._head:  # it reads up to its token: what follows cannot change that state
             tokens = without_padding(tokens, self._padding)
-        start = min(row.shared or 0, len(tokens) - row.keep)
+        start = 0
+        if len(row.tokens) <= self._stretched:
+            start = min(row.shared or 0, len(tokens) - row.keep)
         return tokens[:start], tokens[start:]
 
     def _pads(self, way: Way, length: int) -> bool:
         """Whether rows of that many tokens may be padded. Padding would push tokens out of a
-        sliding window."""
-        return way.batched and (self._window is None or length <= self._window)
+        sliding window, and a longer row would stretch the positions of a shorter one."""
+        fits = self._window is None or length <= self._window
+        return way.batched and fits and length <= self._stretched
 
     def _split(
         self, way: Way, rows: Rows, lengths: Sequence[int], before: int = 0

@@ -13,16 +13,6 @@ from typing import Any
 
 from carb_data import Frozen, read_file
 
-__all__ = [
-    "control_pattern",
-    "guarded_unseen",
-    "has_tokens",
-    "marks",
-    "opened_thought",
-    "unthought",
-    "without_thinking",
-]
-
 
 class Marks(Frozen):
     """The content of ``marks.toml``."""

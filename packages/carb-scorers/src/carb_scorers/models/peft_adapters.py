@@ -15,7 +15,7 @@ from typing import Any
 from carb_data import CarbError, require
 from carb_scorers.models.source import first_line, hf_library, model_source
 
-__all__ = ["adapter_config", "adapter_file", "base_of", "load_adapted"]
+__all__ = ["adapter_config", "base_of"]
 
 Config = Mapping[str, Any]
 CONFIG = "adapter_config.json"

@@ -12,14 +12,7 @@ from typing import Any
 
 from carb_scorers.models.source import hf_library
 
-__all__ = [
-    "PrefixCache",
-    "common_prefix",
-    "dense_head",
-    "outputs_behind",
-    "padded",
-    "token_budget_batches",
-]
+__all__ = ["dense_head", "outputs_behind", "padded"]
 Tokens = Sequence[int]
 Forward = Callable[..., Any]
 """A causal model of transformers, its body, or a function with its signature, such as a trainer's

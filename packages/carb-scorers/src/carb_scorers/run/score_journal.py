@@ -40,8 +40,6 @@ from carb_scorers.scorer import (
 )
 from carb_scorers.spec import identity, kinds, provider
 
-__all__ = ["OtherRunError", "read_journal", "read_presentations"]
-
 STOP_AFTER = 32
 """Requests in a row that get no answer, before a scorer is stopped."""
 
