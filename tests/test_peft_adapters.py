@@ -92,6 +92,28 @@ def test_a_reward_model_scores_as_peft_does(
             assert score == pytest.approx(own(**given).logits[0, 0].item(), abs=1e-5)
 
 
+def test_a_head_is_read_where_the_adapter_was_trained(language: Path, tmp_path: Path) -> None:
+    """TRL writes the padding that it trains with into the model's configuration, which peft does
+    not save; here it ends the turns, too."""
+    config = json.loads((language / "config.json").read_text()) | {"pad_token_id": None}
+    (language / "config.json").write_text(json.dumps(config))
+    folder = adapter(language, tmp_path / "adapter", task_type="SEQ_CLS")
+    made = transformers.AutoTokenizer.from_pretrained(folder)
+    made.pad_token = "<|end|>"
+    made.chat_template = tiny_models.CHAT.replace("<|end|>\n{% endfor", "<|end|>{% endfor")
+    made.save_pretrained(folder)
+    own = peft.AutoPeftModelForSequenceClassification.from_pretrained(folder, num_labels=1).eval()
+    own.config.pad_token_id = made.pad_token_id
+    for text, score in zip(TEXTS, scores(f"classifier:{folder}"), strict=True):
+        turns = [
+            {"role": "user", "content": "What do people eat?"},
+            {"role": "assistant", "content": text},
+        ]
+        given = made.apply_chat_template(turns, return_dict=True, return_tensors="pt")
+        with torch.no_grad():
+            assert score == pytest.approx(own(**given).logits[0, 0].item(), abs=1e-5)
+
+
 @pytest.mark.parametrize("labels", [1, 2])
 def test_an_adapter_without_its_head_gives_no_score(
     language: Path, tmp_path: Path, labels: int

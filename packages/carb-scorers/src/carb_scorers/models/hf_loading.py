@@ -174,6 +174,10 @@ def _opened(name: str, options: HFOptions, loader: Any) -> tuple[Any, Any, list[
         tokenizer = transformers.AutoTokenizer.from_pretrained(name, **source)
     load_base = partial(_weights, base, options, loader, **at)
     model, missing = load_adapted(name, config, loader, load_base, options.revision)
+    body = model.config.get_text_config()
+    if config_file is not None and body.pad_token_id is None:
+        # trainers set it, to find the token at which they read the head, and peft does not save it
+        body.pad_token_id = tokenizer.pad_token_id
     # both decide every score
     above = revision_of(name, options.revision, CONFIG)
     below = revision_of(base, config.get("revision"))
