@@ -117,6 +117,12 @@ def test_a_text_that_was_cut_off_counts_only_where_the_verdict_ends_it(
         ("<คิด>", "</คิด>"),
         ("<suy_nghĩ>", "</suy_nghĩ>"),
         ("<تفكير>", "</تفكير>"),
+        ("<|think:start|>", "<|think:end|>"),
+        ("<|think|>", "<|end|><|begin|>assistant<|content|>"),
+        ("<|open|>think<|sep|>", "<|close|>think<|sep|><|open|>response<|sep|>"),
+        ("to=self<|message|>", "<|eom|><|start|>assistant to=user<|message|>"),
+        ("[unused16]", "[unused17]"),
+        ("Here are my reasoning steps:\n", "\n[BEGIN FINAL RESPONSE]\n"),
     ],
 )
 def test_thoughts_of_every_kind_hold_no_verdict(begin: str, end: str) -> None:
@@ -160,6 +166,7 @@ def test_channels_without_their_tokens_are_kept_apart() -> None:
         ("Ｂ", 1),
         ("ข", 1),
         ("다", 2),
+        ("ㄴ", 1),
         ("丁", 3),
         ("イ", 1),
         ("🅱", 1),
@@ -186,6 +193,8 @@ def test_letters_that_only_look_like_the_one_shown_are_refused_by_their_names(
     "verdict",
     [
         "Option B",
+        "Option-B",
+        "assistant_B",
         "Antwort B",
         "Antwort: B",
         "Opción B",
@@ -523,6 +532,8 @@ def test_what_is_said_of_another_answer_takes_no_verdict_back(text: str) -> None
         ("### Thought process\n[[A]]?\n### Answer\n", "."),
         ("Thinking...\n[[A]] hm\n...done thinking.\n\n", "."),
         ("Thoughts: it seems [[A]]", ""),
+        ("Here is my thought process:\n[[A]]?\nHere is my response:\n", "."),
+        ("Here's my thought process: [[A]]? So [[A]].\n\nHere's my response: ", "."),
         ("思考过程：[[A]]\n最终答案：", "。"),
         ("**Gedanken:** [[A]]?\n**Antwort:** ", "."),
         ("<work>[[A]]</work>", ""),

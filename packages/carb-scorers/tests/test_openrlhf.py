@@ -110,6 +110,8 @@ OTHERS = {
     "Guanaco": "### Human: {user}### Assistant:",
     "KoAlpaca": "### 질문: {user}\n\n### 답변:",
     "RedPajama": "<human>: {user}\n<bot>:",
+    "Sailor": "<|im_start|>question\n{user}<|im_end|>\n<|im_start|>answer\n",
+    "Vicuna of LLaMA-Factory": "{system}USER: {user} ASSISTANT:",
     "Chinese words": "用户：{user}\n助手：",
     "no template": "{user}",
     "a tokenizer's start alone": "<s>{user}",

@@ -27,7 +27,9 @@ _LAST_WORD = re.compile(r"(?:【|\\boxed\{(?:\\\w+\{)?)([^【】{}]*)(?:】|\}{1
 _OF = r"\s*(?:/|out of|of|von|de|из)\s*"
 _SCALE_BEHIND = re.compile(rf"\]\](?:\s*(?:points?|Punkte?n?|puntos?|балл\w*|点|分|점))?({_OF}\d+)")
 """The end of a scale behind the brackets."""
-_NUMBERING = str.maketrans("Аاأإآبجدกขคง가나다라甲乙丙丁アイウエ🅰🅱", "AAAAABCDABCDABCDABCDABCDAB")
+_NUMBERING = str.maketrans(
+    "Аاأإآبجدกขคง가나다라ᄀᄂᄃᄅ甲乙丙丁アイウエ🅰🅱", "AAAAABCDABCDABCDABCDABCDABCDAB"
+)
 """Letters of other scripts that number answers as A to D do; the first is Cyrillic. Other Cyrillic
 letters that look like Latin ones have another place in their alphabet, and are no labels."""
 
@@ -101,7 +103,7 @@ def _words_before_letter(more: tuple[str, ...]) -> re.Pattern[str]:
     words = map(plain, [*_words("before_letter"), *more])
     longest_first = sorted(words, key=len, reverse=True)
     any_word = "|".join(map(re.escape, longest_first))
-    return re.compile(rf"(?:{any_word})\s*:?\s*(?=\S)", re.IGNORECASE)
+    return re.compile(rf"(?:{any_word})[\s:_-]*(?=\S)", re.IGNORECASE)
 
 
 @cache
