@@ -13,6 +13,7 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 import anyio.to_thread
+import numpy as np
 import pytest
 
 from carb_data import CarbError
@@ -96,6 +97,8 @@ def test_trl_rewards_need_to_know_the_culture() -> None:
     with pytest.raises(CarbError, match=r"column 'culture'.*as_trl_reward\(culture="):
         as_trl_reward("baseline:label")(prompts=["a"], completions=["b"])
     assert as_trl_reward("baseline:length")(prompts=["a"], completions=["b"]) == [1.0]
+    with pytest.raises(CarbError, match="'prompts' must be a list"):  # each letter was a prompt
+        as_trl_reward("baseline:length")(prompts="ab", completions=["c", "d"])
 
 
 def test_a_scorer_that_compares_refuses_one_completion_alone() -> None:
@@ -103,6 +106,8 @@ def test_a_scorer_that_compares_refuses_one_completion_alone() -> None:
     reward = as_trl_reward(Fake(comparative=True), **PLACE)
     with pytest.raises(CarbError, match=r"per_device_train_batch_size.*mode=pointwise"):
         reward(prompts=["Was?", "Was?", "Wer?"], completions=["a", "b", "c"])
+    with pytest.raises(CarbError, match="mode=pointwise"):  # about two cultures
+        reward(["Was?"] * 2, ["a", "b"], culture=["german", "thai"])
     assert reward(prompts=["Was?"] * 2, completions=["a", "a"]) == [1.0, 1.0]
     assert as_trl_reward(Fake(), **PLACE)(prompts=["Wer?"], completions=["c"]) == [1.0]
 
@@ -317,6 +322,7 @@ def test_a_response_without_a_score_is_nan_and_named() -> None:
 
 CALL = {"role": "assistant", "tool_calls": [{"function": {"name": "look_up", "arguments": {}}}]}
 ANSWER = {"role": "assistant", "content": "Blumen."}
+PART = {"type": "text", "text": "Blumen."}
 
 
 @pytest.mark.parametrize(
@@ -338,6 +344,14 @@ ANSWER = {"role": "assistant", "content": "Blumen."}
         ([CALL, {"role": "tool", "content": "Rosen"}, ANSWER | {"content": ""}], 0),
         ([ANSWER | {"content": ""}], 0),
         ([ANSWER | {"content": None}], None),
+        # Arrow fills what a message or a part lacks with null
+        ([ANSWER | {"content": "", "tool_calls": None}], 0),
+        ([ANSWER | {"role": None, "name": None}], 7),
+        ([ANSWER | {"content": [{"type": "text", "text": None}, PART]}], 7),
+        ([ANSWER | {"content": ["Blu", "men."]}], 7),
+        ([ANSWER | {"content": PART}], 7),
+        ([ANSWER | {"content": [{"type": "thinking", "text": "Hm."}, PART]}], 7),
+        ([{"role": "tool", "content": [{"type": "image", "text": None}]}, ANSWER], 7),
         ([], None),
         ([ANSWER | {"role": "model"}], 7),
         ([ANSWER, CALL, ANSWER], 16),
@@ -362,6 +376,26 @@ def test_a_prompt_has_no_turn_that_only_calls_a_tool() -> None:
     assert not isinstance(found, str)
     assert [(turn.role, turn.content) for turn in found] == [("user", "Was?")] * 2
     assert as_prompt([question, CALL]) == "Was?"
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["Was?", ["Wa", "s?"], {"type": "text", "text": "Was?"}, np.array([{"text": "Was?"}])],
+)
+def test_a_question_in_parts_is_read_in_any_form(content: Any) -> None:
+    """Parts as texts, as one object, or as the array that Parquet makes were an empty question."""
+    asked = [{"role": "developer", "content": "Kurz."}, {"role": "user", "content": content}]
+    turns = [(turn.role, turn.content) for turn in as_prompt(np.array(asked, dtype=object))]
+    assert turns == [("system", "Kurz."), ("user", "Was?")]
+
+
+@pytest.mark.parametrize("content", [[{"type": "image", "text": None}, {"text": "Was?"}], 7, [7]])
+def test_what_is_no_text_is_refused(content: Any) -> None:
+    """An image without a text was the word "None", and a number an empty answer."""
+    turns = [{"role": "assistant", "content": content}]
+    for asked in ({"prompts": [turns], "completions": ["a"]}, {"completions": [turns]}):
+        with pytest.raises(CarbError, match="must be text"):
+            as_trl_reward("baseline:length")(**{"prompts": ["Was?"], **asked})
 
 
 @pytest.mark.parametrize("around", ["\n\n", "\n", "\r\n"])

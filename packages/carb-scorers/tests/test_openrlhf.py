@@ -285,6 +285,7 @@ R1 = "<｜begin▁of▁sentence｜><｜User｜>Was?<｜Assistant｜>"
 GEMMA_4 = "<|turn>user\nW?<turn|>\n<|turn>model\n"
 GLM = "[gMASK]<sop><|user|>\nW?<|assistant|>\n"
 REPLY = "Grüß Gott."
+THAI = "ชาวไทยใช้อะไรกินข้าว? "
 
 
 @pytest.mark.parametrize(
@@ -311,6 +312,8 @@ REPLY = "Grüß Gott."
         ),
         (f"Was?{REPLY}<|im_end|>[EOS]", "Was?"),
         (f"{REPLY}", ""),
+        # OpenRLHF cuts a prompt at a token, which may be a part of a letter
+        (f"\ufffd\ufffd{THAI[1:]}{REPLY}<|im_end|>", THAI),
     ],
 )
 def test_the_response_is_what_stands_behind_the_prompt(query: str, prompt: str) -> None:

@@ -182,6 +182,13 @@ async def test_a_whole_conversation_is_known_in_another_form_of_its_question(
         assert not letters.requests
 
 
+@pytest.mark.parametrize("prompt", ["", " "])
+async def test_a_prompt_may_be_empty(prompt: str) -> None:
+    """It was looked for in the answer, which raised."""
+    async with served() as (client, _):
+        assert (await asked(client, "Brot.", prompt=prompt))[0] == 200
+
+
 @pytest.mark.parametrize(
     "quoting",
     [

@@ -4,11 +4,13 @@ responses at hand."""
 from __future__ import annotations
 
 import math
+import re
 import threading
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass
+from typing import Any
 
 import polars as pl
 from pydantic import TypeAdapter, ValidationError
@@ -45,9 +47,20 @@ from carb_scorers.spec import (
 from carb_scorers.waiting import wait_for
 
 _conversation: TypeAdapter[Conversation] = TypeAdapter(Conversation)
-_MAY_BE_ALONE = frozenset(
-    ("content", "tool_calls", "function_call", "reasoning_content", "reasoning", "refusal")
-)
+_OF_A_MESSAGE = {
+    "content",
+    "tool_calls",
+    "function_call",
+    "reasoning_content",
+    "reasoning",
+    "refusal",
+    "tool",
+    "function",
+}
+"""Each is a key of messages, which may then lack the others, or a role."""
+_ROLES = {"developer": "system", "model": "assistant"}
+_UNSAID = re.compile("think|reason|tool|function|refusal")
+"""Types of parts of a content that are no part of an answer."""
 Turns = Sequence[tuple[str, str]]
 """Role and content of each turn."""
 Messages = Sequence[Mapping[str, object]]
@@ -134,10 +147,10 @@ async def score_texts(scorer: Scorer, texts: Sequence[Text], *, seed: int = 0) -
     for number, text in enumerate(texts, 1):
         fields = {name: getattr(text, name) for name in Text.__slots__}
         validate(Text, fields, f"Response {number}")
-    for culture, language in {(text.culture, text.language) for text in texts}:
-        check_about(culture, language)
     groups = {}
     for number, (about, responses) in enumerate(grouped(texts).items()):
+        _, *place = about
+        check_about(*place)
         groups[about] = request_about(str(number), *about, responses, seed)
     results: dict[str, ScoreResult] = {}
 
@@ -158,7 +171,7 @@ def check_company(spec: ScorerSpec, texts: Sequence[Text], remedy: str) -> None:
     Raises:
         CarbError: a prompt has one response.
     """
-    if spec.comparative and 1 in Counter(text.prompt for text in texts).values():
+    if spec.comparative and 1 in Counter(text.about for text in texts).values():
         raise CarbError(
             f"'{spec.name}' compares responses to a prompt, and got one alone. {remedy}, or take a "
             "scorer that rates each alone (for a judge mode=pointwise)."
@@ -221,10 +234,10 @@ def as_prompt(messages: object) -> Question:
     """
     if isinstance(messages, str):
         return messages
-    given = messages if isinstance(messages, Sequence) else ()
+    given = entries(messages)
     if given and all(isinstance(turn, Message) for turn in given):
         return tuple(given)
-    turns = [turn for turn in _turns(messages) if turn[1].strip()]
+    turns = [turn for turn in turns_of(messages) if turn[1].strip()]
     if len(turns) == 1:
         return turns[0][1]
     try:
@@ -247,28 +260,30 @@ def as_messages(turns: Turns) -> list[dict[str, str]]:
     return [{"role": role, "content": content} for role, content in turns]
 
 
-def text_of(messages: object) -> str:
-    """The text of messages, one after the other, without their roles and without those that have
-    none, such as a call of a tool.
+def turns_of(messages: object) -> list[tuple[str, str]]:
+    """Role and text of each message; the text is empty where it has none, such as a call of a tool.
 
     Raises:
-        CarbError: it is neither a text nor messages.
+        CarbError: they are no messages, or hold something else than text.
     """
-    if isinstance(messages, str):
-        return messages
-    return "\n\n".join(content for _, content in _turns(messages) if content.strip())
-
-
-def _turns(messages: object) -> list[tuple[str, str]]:
-    if not isinstance(messages, Sequence) or not all(map(_is_message, messages)):
+    given = entries(messages)
+    if not all(map(_is_message, given)):
         raise CarbError(
             f"Expected a text or a list of messages with 'content', got {type(messages).__name__}."
         )
     turns = []
-    for message in messages:
-        role = str(message.get("role", "user"))
-        turns.append((role, _content(message.get("content"))))
+    for message in given:
+        role = str(message.get("role") or "user")
+        parts = map(_part, entries(message.get("content")))
+        turns.append((_ROLES.get(role, role), "".join(parts)))
     return turns
+
+
+def entries(given: object) -> list[Any]:
+    """The entries of a list, which Parquet makes an array; anything else is one entry."""
+    if isinstance(given, Iterable) and not isinstance(given, str | bytes | Mapping):
+        return list(given)
+    return [given]
 
 
 def _is_message(message: object) -> bool:
@@ -276,18 +291,24 @@ def _is_message(message: object) -> bool:
     none."""
     if not isinstance(message, dict):
         return False
-    of_tool = message.get("role") in ("tool", "function")
-    return of_tool or not _MAY_BE_ALONE.isdisjoint(message)
+    return not _OF_A_MESSAGE.isdisjoint((*message, message.get("role")))
 
 
-def _content(content: object) -> str:
-    """The text of a message, whose content may be in parts."""
-    if isinstance(content, str):
-        return content
-    if not isinstance(content, Sequence):
+def _part(part: object) -> str:
+    """The text of a content or of a part of it; a thought and a call of a tool have none.
+
+    Raises:
+        CarbError: it is something else, such as an image.
+    """
+    kind = "text"
+    if isinstance(part, Mapping):
+        kind = str(part.get("type") or kind)
+        part = part.get("text")
+    if _UNSAID.search(kind) or (part is None and "text" in kind):
         return ""
-    parts = [part for part in content if isinstance(part, dict)]
-    return "".join(str(part.get("text", "")) for part in parts)
+    if not isinstance(part, str):
+        raise CarbError(f"The content of a message must be text, got {part or kind}.")
+    return part
 
 
 @dataclass(frozen=True)

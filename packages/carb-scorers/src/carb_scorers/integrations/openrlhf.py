@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
 from importlib import resources
-from itertools import chain, pairwise
+from itertools import chain, islice, pairwise
 
 from pydantic import ValidationError
 
@@ -30,7 +30,8 @@ Pattern = re.Pattern[str]
 Shape = tuple[tuple[str, ...], Pattern]
 """Roles, and a template's text around their turns, which are the groups."""
 _CONTROL = rf"(?:{control_pattern().pattern}|\s)"
-_BEFORE = re.compile(rf"\A{_CONTROL}+")
+_BEFORE = re.compile(rf"\A(?:{_CONTROL}|\ufffd)+")
+"""Also what is left of a letter that was cut."""
 _BEHIND = re.compile(rf"{_CONTROL}+\Z")
 _USER = re.compile(rf"(?:{control_pattern().pattern})\s*(?:user\s*)?\Z")
 _WORD = r"[^\W\d_][^\s:：#<>\[\]*|{}().,;!?。？！،؟、，]{0,23}"
@@ -353,17 +354,20 @@ def response_in(query: str, prompt: str) -> str:
     length = _behind(whole, asked)
     if length is None:
         raise CarbError("does not begin with its prompt")
-    return bare_response(whole[length:])
+    spaces = asked[len(asked.rstrip()) :]
+    return bare_response(whole[length:].removeprefix(spaces))
 
 
 def is_whole(text: str, question: Question) -> bool:
     """Whether a text is a rendered conversation: the question is a turn of it, with more behind.
     A thought may quote the question. A tokenizer may have changed its spaces and Unicode form."""
     asked = _folded(question if isinstance(question, str) else question[-1].content)
+    if len(asked) < _SHORTEST_END:
+        return False
     begin, _ = thought_marks()
     before, _, behind = _folded(begin.sub("", text)).partition(asked)
     end = _BEFORE.match(behind)
-    if end is None or len(asked) < _SHORTEST_END or end[0] == behind:
+    if end is None or end[0] == behind:
         return False
     return has_tokens(end[0]) and _USER.search(before) is not None
 
@@ -389,12 +393,8 @@ def _behind(query: str, prompt: str) -> int | None:
     shared = _overlap(given[: len(asked)], asked)
     if shared < min(_SHORTEST_END, len(asked)):
         return None
-    passed = 0
-    for word in re.finditer(r"\S+", query):
-        if passed + len(word[0]) >= shared:
-            return word.start() + shared - passed
-        passed += len(word[0])
-    return 0
+    letters = re.finditer(r"\S", query)
+    return next(islice(letters, shared - 1, None)).end()
 
 
 def _overlap(query: str, prompt: str) -> int:

@@ -13,13 +13,23 @@ import anyio.to_thread
 from carb_data import UNDETERMINED, UNSPECIFIED, CarbError
 from carb_scorers.scorer import Scorer
 from carb_scorers.spec import asked_about, check_about
-from carb_scorers.texts import Opened, Text, as_prompt, check_company, is_list, score_texts, text_of
+from carb_scorers.texts import (
+    Opened,
+    Text,
+    as_prompt,
+    check_company,
+    entries,
+    is_list,
+    score_texts,
+    turns_of,
+)
 from carb_scorers.waiting import wait_for
 
 Scale = Callable[[float], float]
 FIRST_TRL = (1, 6)
 """The first release that leaves a completion without a reward out of its group."""
 
+_SPEAKERS = (None, "assistant", "model")
 WHOLE_GROUPS = (
     "Give each process whole groups (per_device_train_batch_size a multiple of num_generations)"
 )
@@ -68,9 +78,9 @@ class TRLReward:
             CarbError: a culture or language is missing, a column is no list as long as the prompts,
                 or the scorer cannot be opened.
         """
-        read = ("completions", *self._constants)
-        for name, column in {"completions": completions, **columns}.items():
-            if name in read and not is_list(column, len(prompts)):
+        given = {"prompts": prompts, "completions": completions, **columns}
+        for name in ("prompts", "completions", *self._constants):
+            if not is_list(given.get(name, prompts), len(prompts)):
                 raise CarbError(
                     f"'{name}' must be a list with a value for each of the {len(prompts)} prompts."
                 )
@@ -115,15 +125,18 @@ def _answer(completion: object) -> str | None:
     Null where it wrote no answer, not even an empty one: TRL passes on a conversation that ended
     with a call or a thought.
     """
-    if isinstance(completion, str) or not isinstance(completion, Sequence):
-        return text_of(completion)
-    messages = [message for message in completion if isinstance(message, dict)]
-    turns = [one for one in messages if one.get("role", "assistant") in {"assistant", "model"}]
-    words = text_of(turns if messages else completion)
+    if isinstance(completion, str):
+        return completion
+    turns = [
+        one
+        for one in entries(completion)
+        if not isinstance(one, dict) or one.get("role") in _SPEAKERS
+    ]
+    words = [text for _, text in turns_of(turns) if text.strip()]
     # a call or a thought is another key of its turn, whose content is then no answer
-    plain = [one["content"] for one in turns if one.keys() == {"role", "content"}]
-    if words or any(content is not None for content in plain):
-        return words
+    plain = [one for one in turns if {name for name in one if one[name]} <= {"role", "content"}]
+    if words or any(one.get("content") is not None for one in plain):
+        return "\n\n".join(words)
     return None
 
 

@@ -9,7 +9,7 @@ with lists instead, which hold whole groups. verl does not give the prompt, so t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -97,14 +97,7 @@ def _text(response: str, info: Info, spec: ScorerSpec) -> Text:
     if info.get("prompt") is None:
         raise CarbError(f"A reward is about a prompt: {remedy}")
     about = asked_about(spec, info.get("culture"), info.get("language"), remedy)
-    return Text(as_prompt(_plain(info["prompt"])), response, *about)
-
-
-def _plain(prompt: Any) -> Any:
-    """Messages that went through Parquet come back as a numpy array."""
-    if isinstance(prompt, str) or not isinstance(prompt, Iterable):
-        return prompt
-    return list(prompt)
+    return Text(as_prompt(info["prompt"]), response, *about)
 
 
 def _reward(scored: Scored, when_failed: float | None, scale: Callable[[float], float]) -> float:
