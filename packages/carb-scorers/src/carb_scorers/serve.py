@@ -49,7 +49,7 @@ from carb_scorers.http_server import (  # noqa: E402
 )
 from carb_scorers.reward_queue import Call, RewardQueue, make_call  # noqa: E402
 
-__all__ = ["LOOPBACK", "RewardServer", "bind", "serve", "take_port"]
+__all__ = ["LOOPBACK", "RewardServer", "bind", "serve"]
 
 _Sent = TypeVar("_Sent", bound=Frozen)
 LARGEST = 8 * 1024 * 1024

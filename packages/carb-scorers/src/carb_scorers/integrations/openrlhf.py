@@ -24,7 +24,7 @@ from carb_scorers.models.marks import control_pattern, has_tokens, thought_marks
 from carb_scorers.models.source import hf_library, model_source
 from carb_scorers.texts import Question, Turns, as_messages, conversation_of
 
-__all__ = ["Policy", "policy_of"]
+__all__ = ["policy_of"]
 
 Pattern = re.Pattern[str]
 Shape = tuple[tuple[str, ...], Pattern]

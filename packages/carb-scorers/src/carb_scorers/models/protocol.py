@@ -21,7 +21,7 @@ from pydantic import Field, FiniteFloat, create_model
 from carb_data import CarbError, Frozen, Message, read_options
 from carb_scorers.scorer import ScoreError, ScorerSpec, Usage
 
-__all__ = ["LANGUAGE_MODELS", "Watch", "message", "read_backend_options"]
+__all__ = ["Watch", "message", "read_backend_options"]
 
 
 NonNegative = Annotated[FiniteFloat, Field(ge=0)]
