@@ -21,10 +21,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from carb_data import BonSet, Dataset, check_contamination, load
+from carb_data.collector import uncollected
 from carb_data.files import SCHEMA, iter_file, to_json
 from carb_data.overlap import NgramIndex
 
 LOADED, STREAMED = 10_000, 100_000
+PAIRS = 200_000
 TRAIN, TEST = 100_000, 10_000
 PLANTED = 400
 
@@ -182,6 +184,30 @@ def made_sets(count: int) -> list[BonSet]:
     return sets
 
 
+def case_pairs(folder: Path) -> None:
+    """A large table of pairs, with all that ``carb data show`` asks of it."""
+    path = folder / "pairs.jsonl"
+    words, english = Words(3), 2
+    with path.open("w", encoding="utf-8") as file:
+        for number in range(PAIRS):
+            texts = [words.text(count, english) for count in (12, 18, 18)]
+            row = dict(zip(("prompt", "chosen", "rejected"), texts, strict=True))
+            row |= {"prompt": f"{row['prompt']} {number}?", "language": "en"}
+            file.write(json.dumps(row) + "\n")
+    datasets: list[Dataset] = []
+    with uncollected():
+        parsing = cpu_seconds(lambda: plain_json(path))
+        parts = {
+            "load": cpu_seconds(lambda: datasets.append(Dataset.load(path))),
+            "fingerprint": cpu_seconds(lambda: datasets[0].fingerprint),
+            "origins": cpu_seconds(lambda: datasets[0].origins),
+        }
+    told = ", ".join(f"{name} {taken / PAIRS * 1e6:.1f}" for name, taken in parts.items())
+    ratio = sum(parts.values()) / parsing
+    print(f"a table of {PAIRS:,} pairs, microseconds of CPU time a set: {told}; ", end="")
+    print(f"together {ratio:.1f} x json.loads; peak {peak_mb():.0f} MB")
+
+
 def planted(test: list[BonSet], number: int, words: Words) -> str:
     """A training text that holds a test item: as it is, inside a document, or with one word
     changed."""
@@ -290,6 +316,7 @@ def case_minhash(_: Path) -> None:
 CASES = {
     "load": case_load,
     "stream": case_stream,
+    "pairs": case_pairs,
     "contamination": case_contamination,
     "minhash": case_minhash,
 }

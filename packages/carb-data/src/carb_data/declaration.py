@@ -100,11 +100,10 @@ def order_key(*parts: object) -> bytes:
     return sha256(whole.encode("utf-8", "replace")).digest()
 
 
-def shuffled(texts: Iterable[str], *before: object) -> list[str]:
+def shuffled(texts: Iterable[str], before: object) -> list[str]:
     """Texts in an order that depends on nothing but themselves and on what stands before them,
     which is hashed once: it may be much longer than they are."""
-    start = "".join(f"{one}\0" for one in before)
-    begun = sha256(start.encode("utf-8", "surrogatepass"))
+    begun = sha256(f"{before}\0".encode("utf-8", "surrogatepass"))
 
     def digest(text: str) -> bytes:
         whole = begun.copy()

@@ -8,7 +8,7 @@ import gzip
 import json
 import re
 from collections.abc import Iterable, Iterator
-from itertools import chain, islice
+from itertools import islice
 from json.encoder import encode_basestring
 from operator import attrgetter, itemgetter
 from pathlib import Path
@@ -122,8 +122,10 @@ def _table(lines: Iterable[str]) -> pl.DataFrame:
 
 
 _ID = attrgetter("id")
-_frames: dict[tuple[Any, ...], list[str]] = {}
-"""The canonical content of sets that differ in their texts and ids alone, around these."""
+_TEXT = attrgetter("text")
+_CITATION = attrgetter("source")
+_frames: dict[tuple[Any, ...], str] = {}
+"""The canonical content of sets that differ in their texts and ids alone, with ``%s`` for these."""
 _FRAMES = 1_000
 _MARK = "\0a text"
 _MARKED = json.dumps(_MARK)
@@ -151,15 +153,14 @@ def canonical(item: BonSet) -> bytes:
     source = item.provenance
     if not isinstance(item.prompt, str) or not source.source_id:
         return _canonical(item)
-    cited = any(answer.source for answer in answers)
-    if cited or item.perturbed:
+    if item.perturbed or any(map(_CITATION, answers)):
         return _canonical(item)
     shared = map(_SHARED_ANSWER, map(vars, answers))
     frame = (_SHARED(vars(item)), _SHARED_SOURCE(vars(source)), *shared)
-    parts = _frames.get(frame)
-    if parts is None and len(_frames) >= _FRAMES:
+    around = _frames.get(frame)
+    if around is None and len(_frames) >= _FRAMES:
         return _canonical(item)
-    if parts is None:
+    if around is None:
         marked_answers = [answer.changed(text=_MARK) for answer in answers]
         marked = item.changed(
             id=_MARK,
@@ -167,14 +168,12 @@ def canonical(item: BonSet) -> bytes:
             provenance=source.changed(source_id=_MARK),
             responses=tuple(marked_answers),
         )
-        content = _canonical(marked).decode()
-        parts = _frames[frame] = content.split(_MARKED)
-    texts = [answer.text for answer in answers]
-    between = map(encode_basestring, (item.id, item.prompt, source.source_id, *texts))
-    *before, last = parts
-    pairs = zip(before, between, strict=True)
-    whole = "".join(chain.from_iterable(pairs))
-    return f"{whole}{last}".encode()
+        content = _canonical(marked).decode().replace("%", "%%")
+        around = _frames[frame] = content.replace(_MARKED, "%s")
+    texts = map(_TEXT, answers)
+    within = map(encode_basestring, (item.id, item.prompt, source.source_id, *texts))
+    whole = around % tuple(within)
+    return whole.encode()
 
 
 def _canonical(item: BonSet) -> bytes:

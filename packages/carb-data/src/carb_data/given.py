@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from carb_data.declaration import OptionsAsGiven, fill, template_fields
 from carb_data.keys import Options, System, place_of, refuse_other_letters, without_letters
@@ -35,8 +34,7 @@ class TieError(Exception):
     """A record says that no answer is better."""
 
 
-@dataclass(frozen=True)
-class Given:
+class Given(NamedTuple):
     """The question of a record, and its answers."""
 
     prompt: Asked
@@ -92,12 +90,10 @@ def plain_reader(rule: OptionsAsGiven) -> Callable[[Record], Given | None]:
     def read(record: Record) -> Given | None:
         if not fits or not others.isdisjoint(record):
             return None
-        texts = []
-        for name in names:
-            whole = plain_text(record.get(name))
-            if whole is None:
-                return None
-            texts.append(whole)
+        cells = map(record.get, names)
+        texts = [*filter(None, map(plain_text, cells))]
+        if len(texts) < len(names):
+            return None
         prompt, right, wrong = texts
         begin = right[:2] + wrong[:2]
         if right[0] == wrong[0] or not begin.isascii():

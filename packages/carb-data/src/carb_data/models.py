@@ -239,8 +239,7 @@ class Frozen(BaseModel):
         """The same model with other values, compact and unchecked. A loader that checks values
         itself uses it: pydantic takes most of the time of a large table."""
         copy = object.__new__(type(self))
-        content = self.__dict__.copy()  # shares the keys, as those of a compact model do
-        content.update(values)
+        content = self.__dict__ | values  # shares the keys, as those of a compact model do
         set_dict, set_given, set_extra, set_private = _SLOTS
         set_dict(copy, content)
         set_given(copy, self.__pydantic_fields_set__)

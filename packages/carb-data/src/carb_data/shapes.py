@@ -187,7 +187,7 @@ def find_shape(table: Table, declared: Sequence[Declaration] = ()) -> Shape:
     Raises:
         CarbError: it fits none or two; with the nearest declaration and what is missing.
     """
-    filled = table.filled()
+    filled = table.filled
     names = [name for name in table.titles if name in filled]
     columns = columns_of(names)
     records = table.records
@@ -396,7 +396,7 @@ def note_columns(table: Table, shape: Shape) -> None:
     """Note how a table is read, and which columns are not."""
     if shape.named:
         table.notes.append(f"Read as {shape.declaration.name}: {shape.declaration.description}.")
-    filled = table.filled()
+    filled = table.filled
     records = table.records
     ties = _tie_columns([*filled], records)
     read = shape.read().union(*ties)

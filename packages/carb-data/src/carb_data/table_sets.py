@@ -6,7 +6,6 @@ Without a column for it, culture and domain are ``unspecified``, and the languag
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -44,7 +43,7 @@ _SHARED = itemgetter(*TEMPLATES[1:])
 _DETECTED = "language detected"
 """The provenance's note in a set whose language was not given."""
 _EMPTY = "is empty"
-_ID = re.compile(r"[^\x00-\x1f\x7f]{1,256}")
+_LONGEST_ID = 256
 _PATTERNS = 1_000
 """Most sets of a table after which others are made."""
 _TELLING = 250
@@ -321,8 +320,8 @@ class _Reader:
         shared = _SHARED(draft.fields)
         kind = (*shared, draft.notes, draft.right, len(draft.texts))
         pattern = self.patterns.get(kind)
-        is_like = isinstance(draft.prompt, str) and _ID.fullmatch(draft.id)
-        if pattern is None or not is_like:
+        is_id = draft.id.isprintable() and len(draft.id) <= _LONGEST_ID
+        if pattern is None or not is_id or not isinstance(draft.prompt, str):
             content = _content(draft, self.shape.source)
             item = BonSet.model_validate(content).compacted()
             if len(self.patterns) < _PATTERNS:

@@ -15,7 +15,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -85,8 +85,9 @@ class Table:
         """The rows without their numbers."""
         return [record for _, record in self.rows]
 
+    @cached_property
     def filled(self) -> Counter[str]:
-        """How many rows fill each column."""
+        """How many rows fill each column, before they are used up."""
         return Counter(chain.from_iterable(self.records))
 
     def refuse(

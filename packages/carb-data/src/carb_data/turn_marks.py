@@ -54,7 +54,8 @@ def refuse_turns(prompt: object, answers: Sequence[str]) -> None:
     _refuse_template("chosen", answers)
     if not isinstance(prompt, str):
         return
-    if len(prompt) >= _REPEATED and all(answer.startswith(prompt) for answer in answers):
+    repeats = len(prompt) >= _REPEATED and answers[0].startswith(prompt)
+    if repeats and all(answer.startswith(prompt) for answer in answers):
         raise UnreadError(("chosen", "all answers begin with the question; take it off"))
     marks = []
     if "\n" in prompt:
@@ -70,7 +71,7 @@ def refuse_turns(prompt: object, answers: Sequence[str]) -> None:
 
 
 def _refuse_template(field: str, texts: Sequence[str]) -> None:
-    first, *_ = texts
+    first = texts[0]
     if _EDGES.isdisjoint((first[0], first[-1])):
         return
     marks = [match[0] for match in map(_TEMPLATE.search, texts) if match]

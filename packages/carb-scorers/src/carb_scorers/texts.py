@@ -203,7 +203,7 @@ def request_about(
 ) -> ScoreRequest:
     """A request about different responses, in an order that depends on the seed, the prompt and
     their texts alone."""
-    shown = enumerate(shuffled(responses, seed, as_text(prompt)), 1)
+    shown = enumerate(shuffled(responses, f"{seed}\0{as_text(prompt)}"), 1)
     return ScoreRequest(
         request_id=name,
         prompt=prompt,
