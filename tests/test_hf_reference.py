@@ -310,6 +310,42 @@ def test_a_long_text_has_positions_of_its_own(base: Path, tmp_path: Path, batchi
         assert sums.scores[str(key)] == pytest.approx(sum(own), abs=1e-4)
 
 
+@pytest.mark.parametrize("batching", ["item", "budget"])
+def test_padding_moves_no_border_of_a_chunk(tmp_path: Path, batching: str) -> None:
+    """Llama 4 attends within chunks of tokens, in most of its layers."""
+    config = transformers.Llama4TextConfig(
+        vocab_size=640,
+        hidden_size=32,
+        intermediate_size=48,
+        intermediate_size_mlp=48,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        head_dim=8,
+        num_local_experts=2,
+        attention_chunk_size=24,
+        pad_token_id=2,
+        bos_token_id=0,
+        eos_token_id=1,
+    )
+    torch.manual_seed(0)
+    model = transformers.AutoModelForCausalLM.from_config(config).eval()
+    with torch.no_grad():
+        for weights in model.parameters():
+            weights.add_(torch.randn_like(weights) * 0.1)
+    model.save_pretrained(tmp_path)
+    tokenizer = tiny_models.tokenizer(chat=False, pad="<pad>")
+    tokenizer.save_pretrained(tmp_path)
+    texts = ("Rice.", "Noodles at dawn, and nothing else", "Rice at dawn. " * 8)
+    (result,) = scored(f"implicit:{tmp_path}?ref=none&batching={batching}", request(*texts))
+    before = tokenizer("<s>What do people eat?\n", add_special_tokens=False)["input_ids"]
+    for key, text in enumerate(texts):
+        after = tokenizer(text, add_special_tokens=False)["input_ids"]
+        logprobs = row(model, before + after).log_softmax(-1)
+        own = [logprobs[len(before) - 1 + i, token].item() for i, token in enumerate(after)]
+        assert result.scores[str(key)] == pytest.approx(sum(own), abs=1e-4)
+
+
 TURNS = (
     ("system", "Be brief."),
     ("user", "Hi"),

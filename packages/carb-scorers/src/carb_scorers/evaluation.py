@@ -22,8 +22,6 @@ from carb_scorers.scorer import (
     failed,
 )
 
-__all__ = ["score_all"]
-
 WINDOW = 64
 """Requests handed to a scorer at once: enough to sort by length."""
 SECONDS = 5.0

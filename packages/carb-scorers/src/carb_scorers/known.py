@@ -15,8 +15,6 @@ from pydantic import Field, PositiveInt, StringConstraints
 
 from carb_data import Frozen, read_file
 
-__all__ = ["known_model", "known_models"]
-
 BYTES = 2
 """The size of a parameter in bfloat16, in bytes."""
 

@@ -19,8 +19,6 @@ from pydantic import (
 
 from carb_data import UNSPECIFIED, Conversation, Frozen
 
-__all__ = ["Presentation", "ScorerSpec", "Usage"]
-
 
 def _writable(text: str) -> str:
     """Half a surrogate pair, which models and servers do produce, cannot be written as UTF-8."""

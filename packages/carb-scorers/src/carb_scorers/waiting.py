@@ -11,8 +11,6 @@ from typing import Any, TypeVar
 import anyio
 from anyio.from_thread import BlockingPortalProvider, start_blocking_portal
 
-__all__ = ["wait_for"]
-
 T = TypeVar("T")
 
 _SHARED = BlockingPortalProvider()

@@ -119,7 +119,9 @@ class Passes:
         if self.merges:
             self.budget = shared
         config = loaded.model.config.get_text_config()
-        self._window: int | None = getattr(config, "sliding_window", None)
+        window = getattr(config, "sliding_window", None)
+        # Llama 4 attends within chunks, whose borders padding would move.
+        self._window: int | None = getattr(config, "attention_chunk_size", window)
         # Rows from this length on have other positions, those of their first tokens, too.
         self._stretched = sys.maxsize
         rope = getattr(config, "rope_parameters", None) or {}
@@ -274,7 +276,7 @@ class Passes:
 
     def _pads(self, way: Way, length: int) -> bool:
         """Whether rows of that many tokens may be padded. Padding would push tokens out of a
-        sliding window, and a longer row would stretch the positions of a shorter one."""
+        sliding window or chunk, and a longer row would stretch the positions of a shorter one."""
         fits = self._window is None or length <= self._window
         return way.batched and fits and length <= self._stretched
 
