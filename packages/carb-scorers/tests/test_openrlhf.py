@@ -177,6 +177,8 @@ def test_turns_stay_turns() -> None:
     prompt = (
         "<s>[INST] Was? [/INST] Brot.</s>[INST] Und noch? [/INST]",
         "[|user|]Was?\n[|assistant|]Brot.[|endofturn|]\n[|user|]Und noch?\n[|assistant|]",
+        "USER: Was?\nASSISTANT: Brot.</s>\nUSER: Und noch?\nASSISTANT:",
+        "USER: Was? ASSISTANT: Brot.</s>USER: Und noch? ASSISTANT:",
     )
     for rendered in prompt:
         asked = Policy().question(rendered)
