@@ -315,6 +315,15 @@ def test_a_schema_beside_the_rows_of_a_document_may_be_a_text(tmp_path):
     assert item.prompt == "q"
 
 
+def test_a_text_beside_the_rows_of_a_document_is_named(tmp_path):
+    rows = [{"question": "q?", "A": "x", "B": "y", "answer": "B"}]
+    whole = {"passage": "A guest came.", "version": 2, "questions": rows}
+    found = load(write(tmp_path / "a.json", json.dumps(whole)), language="en")
+    assert [item.prompt for item in found] == ["q?"]
+    assert [note for note in found.notes if "passage" in note]
+    assert not [note for note in found.notes if "version" in note]
+
+
 def test_a_line_of_jsonl_ends_only_at_a_line_feed_and_every_bad_line_is_named(tmp_path):
     good = '{"prompt": "a\u2028b\x85c", "chosen": "a", "rejected": "b"}'
     (item,) = read_rows(write(tmp_path / "a.jsonl", good), **SAID)

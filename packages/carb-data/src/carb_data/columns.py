@@ -110,8 +110,7 @@ def _field(name: str) -> str | None:
     for word in words:
         singular = word.removesuffix("s")
         for ending in ("", "_answer", "_response", "_option", "_text"):
-            base = singular.removesuffix(ending)
-            if base in _NAMES["rejected"]:
+            if singular.removesuffix(ending) in _NAMES["rejected"]:
                 return "rejected"
     return None
 
@@ -138,8 +137,7 @@ def _option_columns(names: Sequence[str]) -> list[str]:
         size = len(run)
         from_zero = [*range(size)]
         from_one = [*range(1, size + 1)]
-        is_longest = size > max(1, len(best))
-        if is_longest and numbers in (from_zero, from_one):
+        if size > max(1, len(best)) and numbers in (from_zero, from_one):
             best = [run[number] for number in numbers]
     return best
 
@@ -207,8 +205,7 @@ def part_count(value: Any) -> int:
     """The number of a text's parts, as marks between answers would part it; 1 for other values."""
     if not _is_text(value):
         return 1
-    bare = _ENTITY.sub("", value.strip())
-    return len(_JOINED.split(bare))
+    return len(_JOINED.split(_ENTITY.sub("", value.strip())))
 
 
 def _in_line(value: str) -> list[str]:

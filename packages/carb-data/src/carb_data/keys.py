@@ -150,9 +150,10 @@ def place_of(
         index = bare.index(text)
         if not letter or _named(letter, options, system) == index:
             return index
+    reason = "is empty"
     if key:
-        raise UnreadError((field, f"'{key}' is none of the options"))
-    raise UnreadError((field, "is empty"))
+        reason = f"'{key}' is none of the options"
+    raise UnreadError((field, reason))
 
 
 def _named(key: str, options: Options, system: System) -> int | None:

@@ -145,11 +145,9 @@ def is_known(names: Sequence[str], declared: Sequence[Declaration] = ()) -> bool
     """Whether names of columns are those of a known table, or of one that is declared."""
     plain_names = [*map(plain, names)]
     for shape in _every(declared, columns_of(plain_names)):
-        present = {*plain_names}
-        if not shape.named:
-            present = {*shape.by_field}
-        tops = (_tops([path]) for path in shape.part.columns)
-        if not any(map(present.isdisjoint, tops)):
+        present = plain_names if shape.named else shape.by_field
+        lacking = (_tops([path]).isdisjoint(present) for path in shape.part.columns)
+        if not any(lacking):
             return True
     return False
 

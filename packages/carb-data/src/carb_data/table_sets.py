@@ -267,11 +267,9 @@ class _Reader:
         self.patterns: dict[tuple[object, ...], BonSet] = {}
         self.plain = plain_reader(shape.rule)
         self.system = _system(table, shape)
-        self.names: list[str] = []
+        templates = [value for field, value in shape.templates.items() if field != "id"]
+        self.names = [name for template in templates for name in template_fields(template)]
         """The columns that fill the fields of a set, but for its id."""
-        for field, template in shape.templates.items():
-            if field != "id":
-                self.names += template_fields(template)
         self.known: dict[str, _Fields] = {}
 
     def drafts(self) -> Iterator[_Draft]:

@@ -351,11 +351,12 @@ def _json(table: Table, content: bytes, knows: Knows) -> Contents:
         return
     if name := repeated_name(bare):
         raise CarbError(f"{table.path}: {name}: {_TWICE}.")
-    records = _listed(table.path, whole, knows)
+    records = _listed(table, whole, knows)
     yield from enumerate(records, 1)
 
 
-def _listed(path: Path, whole: Any, knows: Knows) -> Iterable[Any]:
+def _listed(table: Table, whole: Any, knows: Knows) -> Iterable[Any]:
+    path = table.path
     if isinstance(whole, list):
         if whole and isinstance(whole[0], list):
             raise CarbError(
@@ -371,13 +372,18 @@ def _listed(path: Path, whole: Any, knows: Knows) -> Iterable[Any]:
         return _records_of(columns, data)
     if knows([*whole]):
         return _by_column(whole)
-    names = [name for name, value in whole.items() if _is_table(value)]
-    lists = [whole[name] for name in names]
+    tables = {name: value for name, value in whole.items() if _is_table(value)}
+    lists = [*tables.values()]
     if len(lists) == 1:
+        table.notes += [
+            f"Not read: {name}, which stands beside the rows."
+            for name, value in whole.items()
+            if isinstance(value, str)
+        ]
         return _without(path, _primary_key(whole), lists[0])
     if lists and knows([*lists[0][0]]):
         raise CarbError(
-            f"{path} holds lists of rows ({', '.join(names)}); write each to a file of its own."
+            f"{path} holds lists of rows ({', '.join(tables)}); write each to a file of its own."
         )
     values = [*whole.values()]
     if values and all(isinstance(value, dict) for value in values):
@@ -579,11 +585,10 @@ def _width(cells: Cells) -> int:
 def _titles(table: Table, cells: Cells, *, every: bool) -> list[str]:
     """The plain names of all columns up to the last heading, or of every column; one without a
     heading is called by its number."""
-    width = len(cells)
     if not every:
-        width = _width(cells)
+        cells = cells[: _width(cells)]
     names = []
-    for number, cell in enumerate(cells[:width], 1):
+    for number, cell in enumerate(cells, 1):
         if isinstance(cell, Unreadable):
             raise CarbError(f"{table.path}: the heading cannot be read: {cell.reason}.")
         names.append(_add_title(table, cell or f"column {number}"))
