@@ -125,6 +125,9 @@ def test_verls_example_asks_again() -> None:
         (["--timeout", "0"], "--timeout 0"),
         (["--timeout", "-5"], "--timeout -5"),
         (["--token-env", "s3cr3t"], "--token-env"),
+        # started, and refused each request
+        (["--culture", "thia"], "'thai'"),
+        (["--language", "Thai"], "'th'"),
         (["--policy-template", "no/such/folder/here"], "no/such/folder/here"),
     ],
 )

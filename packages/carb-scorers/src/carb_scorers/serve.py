@@ -27,7 +27,7 @@ from carb_data import (
 )
 from carb_scorers.integrations.openrlhf import Policy, bare_response, is_whole, response_in
 from carb_scorers.models.marks import has_tokens
-from carb_scorers.spec import asked_about, needs
+from carb_scorers.spec import asked_about, check_about, needs
 from carb_scorers.texts import Opened, Question, Scored, Text, check_company
 
 require("starlette", "carb-scorers[serve]")
@@ -121,6 +121,7 @@ class RewardServer:
         memory: int = MEMORY,
     ) -> None:
         self._opened = Opened(scorer)
+        check_about(culture, language)
         self._token = (token or "").strip()
         self._timeout = timeout
         self._hosts = hosts
@@ -168,8 +169,8 @@ class RewardServer:
         A token may also stand before the path, for clients that can send no header.
         """
         # A page in a browser cannot leave the name out, as clients of HTTP/1.0 do.
-        host = request.headers.get("host")
-        if self._hosts and host is not None and _host(host) not in self._hosts:
+        host = re.sub(r":\d+$", "", request.headers.get("host", "")).strip("[]")
+        if self._hosts and host not in ("", *self._hosts):
             raise RefusalError(421, "This server is not reached under this name.")
         if self._queue is None:
             raise RefusalError(503, "The scorer is not open yet.", headers={"retry-after": "5"})
@@ -209,9 +210,7 @@ class RewardServer:
         errors = [_error(one, self._timeout) for one in scored]
         failed = [{"index": index, **error} for index, error in enumerate(errors) if error]
         if failed:
-            status = 502
-            if None in scored:
-                status = 504
+            status = 504 if None in scored else 502
             reason = f"{len(failed)} of {len(scored)} responses could not be scored."
             raise RefusalError(status, reason, failed=failed)
         return json_response({"rewards": [one.score for one in scored if one is not None]})
@@ -269,10 +268,12 @@ class RewardServer:
 
     def _about(self, culture: str | None, language: str | None) -> tuple[str, str]:
         """Culture and language of a call."""
-        culture = culture or self._constants["culture"]
-        language = language or self._constants["language"]
-        remedy = "send it to /score, or start the server with --{name}."
-        return asked_about(self._opened.get().spec, culture, language, remedy)
+        return asked_about(
+            self._opened.get().spec,
+            culture or self._constants["culture"],
+            language or self._constants["language"],
+            "send it to /score, or start the server with --{name}.",
+        )
 
     async def _scored(
         self, request: Request, read: Callable[[bytes], list[Text]]
@@ -340,10 +341,6 @@ def _content(error: HTTPException) -> dict[str, Any]:
     if isinstance(error, RefusalError):
         return {"error": error.detail, **error.more}
     return {"error": _ADVICE.get(error.status_code, error.detail)}
-
-
-def _host(name: str) -> str:
-    return re.sub(r":\d+$", "", name).strip("[]")
 
 
 def bind(host: str, port: int, *, token: str | None) -> socket.socket:

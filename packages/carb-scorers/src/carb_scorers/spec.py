@@ -307,15 +307,16 @@ def asked_about(
     return culture or UNSPECIFIED, language or UNDETERMINED
 
 
-def check_about(culture: str, language: str) -> None:
+def check_about(culture: str | None, language: str | None) -> None:
     """Refuse a culture that is not registered, and a language that is no tag.
 
     Raises:
         CarbError: one is; the message suggests a name.
     """
-    if culture != UNSPECIFIED and culture not in cultures:
-        raise cultures.unknown(culture)
-    check_language(language)
+    if culture not in (None, UNSPECIFIED) and culture not in cultures:
+        raise cultures.unknown(str(culture))
+    if language is not None:
+        check_language(language)
 
 
 def kinds() -> list[str]:

@@ -149,8 +149,7 @@ async def score_texts(scorer: Scorer, texts: Sequence[Text], *, seed: int = 0) -
         validate(Text, fields, f"Response {number}")
     groups = {}
     for number, (about, responses) in enumerate(grouped(texts).items()):
-        _, *place = about
-        check_about(*place)
+        check_about(*about[1:])
         groups[about] = request_about(str(number), *about, responses, seed)
     results: dict[str, ScoreResult] = {}
 

@@ -393,8 +393,7 @@ def _behind(query: str, prompt: str) -> int | None:
     shared = _overlap(given[: len(asked)], asked)
     if shared < min(_SHORTEST_END, len(asked)):
         return None
-    letters = re.finditer(r"\S", query)
-    return next(islice(letters, shared - 1, None)).end()
+    return next(islice(re.finditer(r"\S", query), shared - 1, None)).end()
 
 
 def _overlap(query: str, prompt: str) -> int:

@@ -10,7 +10,7 @@ from typing import Any
 
 import anyio.to_thread
 
-from carb_data import UNDETERMINED, UNSPECIFIED, CarbError
+from carb_data import CarbError
 from carb_scorers.scorer import Scorer
 from carb_scorers.spec import asked_about, check_about
 from carb_scorers.texts import (
@@ -95,11 +95,10 @@ class TRLReward:
         texts = []
         rows = zip(prompts, answers, zip(*about, strict=True), strict=True)
         for prompt, answer, (culture, language) in rows:
-            named = asked_about(used.spec, culture, language, remedy)
-            texts.append(Text(as_prompt(prompt), answer or "", *named))
+            place = asked_about(used.spec, culture, language, remedy)
+            texts.append(Text(as_prompt(prompt), answer or "", *place))
         check_company(used.spec, texts, WHOLE_GROUPS)
-        pairs = zip(texts, answers, strict=True)
-        answered = [text for text, answer in pairs if answer is not None]
+        answered = [text for text, answer in zip(texts, answers, strict=True) if answer is not None]
         scored = iter(await score_texts(used, answered, seed=self._seed))
         scores = [None if answer is None else next(scored).score for answer in answers]
         rewards = [None if score is None else self._scale(score) for score in scores]
@@ -191,7 +190,7 @@ def as_trl_reward(
             option; a missing model is found at the first call.
     """
     _check_trl()
-    check_about(culture or UNSPECIFIED, language or UNDETERMINED)
+    check_about(culture, language)
     kind = TRLReward
     if awaited:
         kind = AsyncTRLReward
