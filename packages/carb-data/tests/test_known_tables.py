@@ -612,6 +612,17 @@ def test_what_a_known_table_says_of_its_rows_is_kept(tmp_path):
     assert {item.source_item for item in styles} == {"own:chat/1"}
 
 
+@pytest.mark.parametrize(
+    ("name", "column"),
+    [("helpsteer2", "preference_strength"), ("helpsteer3", "overall_preference")],
+)
+def test_strengths_that_pandas_made_floats_are_read(tmp_path, name, column):
+    rows = [row | {column: float(row[column])} for row in TABLES[name]]
+    plain = load(write(tmp_path / "a.jsonl", TABLES[name]))
+    found = load(write(tmp_path / "b.jsonl", rows))
+    assert [item.chosen.text for item in found] == [item.chosen.text for item in plain]
+
+
 def test_ties_and_disagreement_are_left_out_and_counted(tmp_path):
     found = load(write(tmp_path / "rows.jsonl", TABLES["helpsteer3"]))
     assert any(note.startswith("1 rows are ties") for note in found.notes)
