@@ -634,6 +634,24 @@ def test_ties_and_disagreement_are_left_out_and_counted(tmp_path):
     assert any(note.startswith("1 rows are ties") for note in found.notes)
 
 
+def test_answers_that_a_person_did_not_send_do_not_count(tmp_path):
+    row = TABLES["label-studio"][0]
+    wrong = {"type": "pairwise", "value": {"selected": "left"}}
+    skipped = {"was_cancelled": True, "result": [wrong]}
+    for others in ([skipped], []):
+        changed = row | {"annotations": [*row["annotations"], *others]}
+        assert load(write(tmp_path / "a.jsonl", [changed]))[0].chosen.text == RIGHT
+    fields = {"prompt": ASKED, "response1": WRONG, "response2": RIGHT}
+    draft = {"value": "response1", "status": "draft"}
+    sent = {"value": "response2", "status": "submitted"}
+    row = {"id": "1", "fields": fields, "responses": {"preference": [draft, sent]}}
+    (item,) = load(write(tmp_path / "b.jsonl", [row]))
+    assert item.chosen.text == RIGHT
+    row["responses"] = {"preference": [draft]}
+    with pytest.raises(DataError, match="answer: is empty"):
+        load(write(tmp_path / "b.jsonl", [row]))
+
+
 def test_a_story_and_its_cause_are_asked_and_what_else_the_row_says_is_kept(tmp_path):
     row = {"premise": "A guest came.", "choice1": WRONG, "choice2": RIGHT, "label": 1}
     xcopa = [

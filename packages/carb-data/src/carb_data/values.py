@@ -87,8 +87,9 @@ def _walked(value: Any, steps: Sequence[str]) -> Any:
         if step == "*":
             if not isinstance(value, list):
                 return []
-            rest = steps[number + 1 :]
-            values = [_walked(entry, rest) for entry in value]
+            values = [
+                _walked(entry, steps[number + 1 :]) for entry in value if not _is_withdrawn(entry)
+            ]
             return [entry for entry in values if entry is not None]
         if isinstance(value, list) and step.isdecimal():
             index = int(step)
@@ -100,6 +101,13 @@ def _walked(value: Any, steps: Sequence[str]) -> Any:
         else:
             return None
     return value
+
+
+def _is_withdrawn(entry: Any) -> bool:
+    """Whether a person did not send an answer (Argilla), or skipped the task (Label Studio)."""
+    return isinstance(entry, Mapping) and bool(
+        entry.get("status") in ("draft", "discarded") or entry.get("was_cancelled")
+    )
 
 
 def unpacked(value: Any) -> Any:
