@@ -26,7 +26,7 @@ import tiny_models
 from carb_data import CarbError
 from carb_scorers import open_scorer
 from carb_scorers.models.chat_tokens import answer_ids, conversation, prompt_ids
-from carb_scorers.models.hf_loading import TemplateOptions, set_chat_template
+from carb_scorers.models.hf_loading import HFOptions, TemplateOptions, load, set_chat_template
 from carb_scorers.models.marks import without_thinking, written_text
 from carb_scorers.models.protocol import Prompt, message
 
@@ -263,6 +263,20 @@ def test_dtypes(base: Path) -> None:
     assert scores(open_scorer(f"classifier:{folder}?attention=eager")) == pytest.approx(
         exact, abs=1e-5
     )
+
+
+def test_what_is_kept_names_a_dtype_that_another_device_would_not_take(
+    base: Path, tmp_path: Path
+) -> None:
+    """A run begun in bfloat16 on a GPU went on in float32 on a CPU, under one key."""
+    path = tiny_models.folder(base, "llama", "SequenceClassification")
+    loader = transformers.AutoModelForSequenceClassification
+    loader.from_pretrained(path, dtype=torch.bfloat16).save_pretrained(tmp_path)
+    transformers.AutoTokenizer.from_pretrained(path).save_pretrained(tmp_path)
+    on_cpu = load(str(tmp_path), HFOptions(), loader)
+    elsewhere = load(str(tmp_path), HFOptions(device="meta"), loader)
+    assert on_cpu.model.dtype != elsewhere.model.dtype
+    assert on_cpu.revision != elsewhere.revision
 
 
 THINKING = tiny_models.CHAT.replace(

@@ -140,9 +140,11 @@ def load(target: str, options: HFOptions, loader: Any) -> Loaded:
         )
     dense_head(model.eval())
     _keep_sparse(model)
-    template = set_chat_template(tokenizer, options)
+    revision += set_chat_template(tokenizer, options)
+    if model.dtype.itemsize < 4:
+        revision += f"+{model.dtype}"  # ``auto`` is float32 on a CPU: two numbers
     limit = options.max_length or _position_limit(model) or 1_000_000
-    return Loaded(model, tokenizer, revision + template, limit, _embeddings(model))
+    return Loaded(model, tokenizer, revision, limit, _embeddings(model))
 
 
 def _opened(name: str, options: HFOptions, loader: Any) -> tuple[Any, Any, list[str], str]:

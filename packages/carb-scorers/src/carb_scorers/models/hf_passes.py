@@ -121,17 +121,10 @@ class Passes:
         config = loaded.model.config.get_text_config()
         window = getattr(config, "sliding_window", None)
         # Llama 4 attends within chunks, whose borders padding would move.
-        self._window: int | None = getattr(config, "attention_chunk_size", window)
+        self._window = getattr(config, "attention_chunk_size", window)
         # Rows from this length on have other positions, those of their first tokens, too.
-        self._stretched = sys.maxsize
-        rope = getattr(config, "rope_parameters", None) or {}
-        if rope.get("rope_type") == "longrope":
-            self._stretched = rope["original_max_position_embeddings"]
-        padding = getattr(config, "pad_token_id", None)
-        # Some configurations name -1, or a token beyond the table: no row holds that one.
-        self._padding: int | None = None
-        if padding in range(loaded.embeddings or sys.maxsize):
-            self._padding = padding
+        self._stretched = _stretched_from(config)
+        self._padding = _padding(config, loaded.embeddings)
         self._head = head
         self._lock = threading.Lock()
         self._way = self._fastest(probe)
@@ -383,6 +376,23 @@ class Passes:
             if is_out_of_memory(self._torch, error):
                 raise
             return False
+
+
+def _stretched_from(config: Any) -> int:
+    """The length from which longrope stretches all positions of a row."""
+    rope = getattr(config, "rope_parameters", None) or {}
+    if rope.get("rope_type") == "longrope":
+        return int(rope["original_max_position_embeddings"])
+    return sys.maxsize
+
+
+def _padding(config: Any, embeddings: int | None) -> int | None:
+    """The padding token. Some configurations name -1, or a token beyond the table: no row holds
+    that one."""
+    padding: int | None = getattr(config, "pad_token_id", None)
+    if padding in range(embeddings or sys.maxsize):
+        return padding
+    return None
 
 
 def _answer(
