@@ -23,7 +23,7 @@ from carb_data.models import BonSet, Frozen, Perturbation, Response, Role
 from carb_data.overlap import ContaminationReport, Entry, NgramIndex, check_contamination, normalise
 from carb_data.surface import is_known, names_culture
 
-__all__ = ["CheckReport", "Finding", "check", "incomplete_families"]
+__all__ = ["CheckReport", "Finding", "check"]
 
 NEAR = 0.85
 """Share of a prompt's n-grams that makes two prompts near-duplicates."""

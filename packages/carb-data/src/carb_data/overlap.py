@@ -20,8 +20,6 @@ from typing import Any, Literal
 from carb_data.models import BonSet, Frozen, cited
 from carb_data.packaged import resource
 
-__all__ = ["NgramIndex"]
-
 THRESHOLD = 0.7
 """Share of a test text's n-grams in one training text that makes it a near-duplicate. PaLM
 (Chowdhery et al. 2022, section 8) took 70% of 8-grams."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-__all__ = ["latex_escape", "latex_table", "markdown_escape", "markdown_table"]
+__all__ = ["latex_table", "markdown_escape", "markdown_table"]
 
 Rows = Sequence[Sequence[str]]
 

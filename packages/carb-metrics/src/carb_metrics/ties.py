@@ -14,7 +14,7 @@ from polars import col
 
 from carb_data import rounded
 
-__all__ = ["higher", "tops", "with_shares"]
+__all__ = ["higher"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

@@ -17,8 +17,6 @@ import numpy.typing as npt
 from carb_metrics.clusters import Bools, Ints
 from carb_metrics.intervals import Floats
 
-__all__ = ["Bins", "binned", "boosted"]
-
 BINS = 128
 """Most bins of a number, of about equally many rows each."""
 TREES = 30

@@ -19,8 +19,6 @@ from carb_data.tables import read_table
 from tal_rlvr.judge_prompts import GENERAL
 from tal_rlvr.preferences import Pair, pairs_from_set
 
-__all__ = ["Form", "read_pairs", "read_rows"]
-
 Form = Literal["carb", "care", "preference"]
 """``carb``: whatever ``carb_data.load`` reads, well-known tables of preferences among it.
 ``preference``: ``prompt``, ``chosen``, ``rejected`` and a ``source_item``. ``care``: CARE as

@@ -8,8 +8,6 @@ from typing import NamedTuple
 from carb_data import CarbError
 from tal_rlvr.train_config import TrainConfig
 
-__all__ = ["Shape", "check_fits", "needed"]
-
 LIBRARIES = 2.6
 """Gigabytes of Python, its libraries and their reserves. The CPU demo held 7.6 in all while it
 trained all weights."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from carb_scorers.models.source import hf_library
 
-__all__ = ["dense_head", "outputs_behind", "padded"]
+__all__ = ["dense_head", "outputs_behind"]
 Tokens = Sequence[int]
 Forward = Callable[..., Any]
 """A causal model of transformers, its body, or a function with its signature, such as a trainer's
