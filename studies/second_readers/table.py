@@ -21,13 +21,17 @@ proposed. In reading 21 one reader a language marked a lot of the whole seed. Ed
 cue belongs to the story. Readings 22 (all languages) and 23 (a second reader of two of the same
 lots) came in between, 24 after a second round of edits in four languages, 25 after a third in five.
 In reading 26 closed-book readers answered 502 reworded sets; phrases that did not fit were changed
-after it. Reading 27 has other readers and new lots of the texts as they then stood; nothing was
-changed after it.
+after it. Reading 27 has other readers and new lots of the texts as they then stood. Then
+editors reworded 40 families' questions of Arabic and of English, after which readings 28 and 29
+(a second reader of the same English lot) came; then 25 of Arabic again, and readings 30 and 31, two
+readers of one Arabic lot. Sixteen English and ten Arabic phrases that these quoted were changed
+after them. In reading 32 a closed-book reader answered a set of each reworded family.
 ``perturbed.csv`` says of each perturbed version whether its reader found it as it should be,
 ``families.csv`` what readers found who had the facts before them, and ``every_family.csv`` what
 editors found so in all families; each before correction. ``cues.csv`` is of later texts: 12 implied
 wordings of each language, drawn by lot, then all new ones of these three languages, then those
-reworded after reading 21, and the country that a reader took each one to be about.
+reworded after reading 21, those before reading 28, those before reading 30, and the country that a
+reader took each one to be about.
 """
 
 from __future__ import annotations
