@@ -387,6 +387,29 @@ def test_an_order_or_its_inverse_and_numbers_or_marks_are_refused(tmp_path, row)
 
 
 @pytest.mark.parametrize(
+    "row",
+    [
+        {"prompt": ASKED, "responses": [A, B, C], "chosen": 1, "rejected": 0},
+        {
+            "prompt": ASKED,
+            "completions": [{"text": A}, {"text": B}],
+            "chosen": "B",
+            "rejected": "A",
+        },
+    ],
+)
+def test_numbers_and_letters_of_answers_in_a_list_are_no_answers(tmp_path, row):
+    with pytest.raises(CarbError, match="chosen and rejected"):
+        load(saved(tmp_path, [row]))
+
+
+def test_answers_of_one_letter_are_answers(tmp_path):
+    row = {"prompt": "How much is two and two?", "chosen": "4", "rejected": "5"}
+    [item] = load(saved(tmp_path, [row]))
+    assert (item.chosen.text, item.rejected[0].text) == ("4", "5")
+
+
+@pytest.mark.parametrize(
     ("marks", "row"),
     [("correct", {"correct": "TRUE", "wrong_answer": B}), ("wrong", {"wrong": "no"})],
 )

@@ -15,8 +15,6 @@ from carb_data.models import BonSet, Culture
 from carb_data.packaged import resource
 from carb_data.validation import closest, read_file, repeated
 
-__all__ = ["find_country"]
-
 CULTURES_VARIABLE = "CARB_CULTURES"
 """Environment variable with further culture files, separated as in PATH."""
 

@@ -362,6 +362,11 @@ def _looked_up(shape: Shape, table: Table) -> Shape:
         else:
             named = chosen | rejected
             options = [name for name in table.titles if name in named]
+            if any(map(is_plural, table.titles)) and all(map(_MARK.fullmatch, named)):
+                raise CarbError(
+                    f"{table.path}: chosen and rejected hold numbers or letters of answers that "
+                    "stand in a list; write the answers themselves."
+                )
         if len(options) < 2 or not chosen <= {*options}:
             return shape
     by_field = {**columns.by_field}

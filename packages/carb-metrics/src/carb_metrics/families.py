@@ -17,7 +17,7 @@ from carb_metrics.means import FEWEST, clustered_mean, effective_clusters
 from carb_metrics.readings import Reading
 from carb_metrics.scored import Scored
 
-__all__ = ["BLIND", "FamilyReport", "FamilyRow", "PlaceComparison", "family_accuracy", "place_gap"]
+__all__ = ["BLIND", "family_accuracy", "place_gap"]
 
 GROUPS = ("domain", "language", "topic", "kind")
 """Fields of sets that can divide families into groups."""

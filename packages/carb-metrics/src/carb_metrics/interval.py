@@ -8,7 +8,7 @@ from pydantic import ConfigDict, Field
 
 from carb_data import Frozen
 
-__all__ = ["Difference", "Interval"]
+__all__ = ["Interval"]
 
 
 class Interval(Frozen):

@@ -23,7 +23,7 @@ from carb_metrics.intervals import (
     wilson,
 )
 
-__all__ = ["FEWEST", "clustered_mean", "design", "means", "means_of", "share_interval"]
+__all__ = ["FEWEST", "design", "means"]
 
 FEWEST = 6
 """Effective clusters below which a mean of families has no interval and no test."""

@@ -14,12 +14,7 @@ from carb_metrics.frames import text
 from carb_metrics.intervals import Floats
 from carb_metrics.scored import RESPONSES, Scored, main_conditions
 
-__all__ = [
-    "RESPONSES",
-    "counted_sets",
-    "credit_matrix",
-    "polars_frame",
-]
+__all__ = ["RESPONSES"]
 
 
 def polars_frame(frame: object, name: str, columns: Sequence[str]) -> pl.DataFrame:

@@ -13,7 +13,7 @@ from carb_data.models import Frozen
 from carb_data.table_sets import Progress, silent
 from carb_data.validation import closest
 
-__all__ = ["Fetched", "fetch", "fetchable", "read_text"]
+__all__ = ["Fetched", "fetch", "fetchable"]
 
 ADDRESS = "https://raw.githubusercontent.com"
 DATA_DIR = "CARB_DATA_DIR"
