@@ -390,12 +390,7 @@ def test_an_order_or_its_inverse_and_numbers_or_marks_are_refused(tmp_path, row)
     "row",
     [
         {"prompt": ASKED, "responses": [A, B, C], "chosen": 1, "rejected": 0},
-        {
-            "prompt": ASKED,
-            "completions": [{"text": A}, {"text": B}],
-            "chosen": "B",
-            "rejected": "A",
-        },
+        {"prompt": ASKED, "responses": [A, B], "chosen": "B", "rejected": "A"},
     ],
 )
 def test_numbers_and_letters_of_answers_in_a_list_are_no_answers(tmp_path, row):
