@@ -652,6 +652,15 @@ def test_answers_that_a_person_did_not_send_do_not_count(tmp_path):
         load(write(tmp_path / "b.jsonl", [row]))
 
 
+@pytest.mark.parametrize("state", [{"status": "draft"}, {"was_cancelled": True}])
+def test_an_option_with_a_state_of_its_own_stays(tmp_path, state):
+    """It was dropped without a word, as an answer that nobody sent."""
+    options = [{"text": WRONG, "is_correct": False} | state, {"text": RIGHT, "is_correct": True}]
+    options.append({"text": "They wave.", "is_correct": False})
+    (item,) = load(write(tmp_path / "a.jsonl", [{"question": ASKED, "choices": options}]))
+    assert {*item.texts} == {WRONG, RIGHT, "They wave."}
+
+
 def test_a_story_and_its_cause_are_asked_and_what_else_the_row_says_is_kept(tmp_path):
     row = {"premise": "A guest came.", "choice1": WRONG, "choice2": RIGHT, "label": 1}
     xcopa = [

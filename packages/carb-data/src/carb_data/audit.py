@@ -17,7 +17,7 @@ from carb_data.models import BonSet, Frozen, Role
 from carb_data.registry import cultures, is_mirror
 from carb_data.surface import form_features, surface_features
 
-__all__ = ["AuditReport", "audit"]
+__all__ = ["AuditReport"]
 
 Rows = Sequence[Sequence[float]]
 """For each set a number for each answer: an attack takes the largest."""

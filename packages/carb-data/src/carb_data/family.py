@@ -35,7 +35,7 @@ from carb_data.models import (
 )
 from carb_data.validation import repeated
 
-__all__ = ["Bank", "Family", "read_bank"]
+__all__ = ["Family"]
 
 PLACE = "{place}"
 AUTHOR = "carb-seed-author"

@@ -87,9 +87,8 @@ def _walked(value: Any, steps: Sequence[str]) -> Any:
         if step == "*":
             if not isinstance(value, list):
                 return []
-            values = [
-                _walked(entry, steps[number + 1 :]) for entry in value if not _is_withdrawn(entry)
-            ]
+            rest = steps[number + 1 :]
+            values = [_walked(entry, rest) for entry in value if not _is_withdrawn(entry, rest)]
             return [entry for entry in values if entry is not None]
         if isinstance(value, list) and step.isdecimal():
             index = int(step)
@@ -103,11 +102,12 @@ def _walked(value: Any, steps: Sequence[str]) -> Any:
     return value
 
 
-def _is_withdrawn(entry: Any) -> bool:
-    """Whether a person did not send an answer (Argilla), or skipped the task (Label Studio)."""
-    return isinstance(entry, Mapping) and bool(
-        entry.get("status") in ("draft", "discarded") or entry.get("was_cancelled")
-    )
+def _is_withdrawn(entry: Any, steps: Sequence[str]) -> bool:
+    """Whether a person did not send an answer (Argilla), or skipped the task (Label Studio): both
+    call it a value. An option may have a state, too, and stays."""
+    if "value" not in steps or not isinstance(entry, Mapping):
+        return False
+    return entry.get("status") in ("draft", "discarded") or entry.get("was_cancelled") is True
 
 
 def unpacked(value: Any) -> Any:

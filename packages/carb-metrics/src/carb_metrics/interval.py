@@ -8,8 +8,6 @@ from pydantic import ConfigDict, Field
 
 from carb_data import Frozen
 
-__all__ = ["Interval"]
-
 
 class Interval(Frozen):
     """One number with its uncertainty; null where it is not defined.

@@ -23,7 +23,7 @@ from carb_metrics.intervals import (
     wilson,
 )
 
-__all__ = ["FEWEST", "design", "means"]
+__all__ = ["FEWEST"]
 
 FEWEST = 6
 """Effective clusters below which a mean of families has no interval and no test."""

@@ -37,7 +37,6 @@ __all__ = [
     "ParsedSpec",
     "Planned",
     "kinds",
-    "needs",
     "parse_spec",
     "plan_of",
     "provider",

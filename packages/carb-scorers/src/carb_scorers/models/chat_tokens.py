@@ -27,7 +27,7 @@ from carb_scorers.models.protocol import Choices, Prompt, Texts, Watch, chat, me
 from carb_scorers.models.shared_prefix import common_prefix
 from carb_scorers.scorer import Usage
 
-__all__ = ["answer_ids", "conversation", "guarded", "prompt_ids"]
+__all__ = ["guarded"]
 
 
 _log = logging.getLogger(__name__)

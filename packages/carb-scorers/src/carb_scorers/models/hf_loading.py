@@ -142,7 +142,8 @@ def load(target: str, options: HFOptions, loader: Any) -> Loaded:
     _keep_sparse(model)
     revision += set_chat_template(tokenizer, options)
     if model.dtype.itemsize < 4:
-        revision += f"+{model.dtype}"  # ``auto`` is float32 on a CPU: two numbers
+        # a run that goes on without a GPU, where ``auto`` is float32, would mix two numbers
+        revision += f"+{model.dtype}"
     limit = options.max_length or _position_limit(model) or 1_000_000
     return Loaded(model, tokenizer, revision, limit, _embeddings(model))
 
