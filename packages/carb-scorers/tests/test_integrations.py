@@ -357,6 +357,7 @@ PART = {"type": "text", "text": "Blumen."}
         ([{"role": "assistant", "reasoning_content": "Hm."}], None),
         ([{"role": "assistant", "reasoning_content": "Hm.", "content": ""}], None),
         ([{"role": "assistant", "refusal": "No."}], None),
+        ([{"role": "assistant", "content": [{"type": "thinking", "thinking": "Hm."}]}], None),
     ],
 )
 def test_a_turn_that_only_calls_a_tool_adds_nothing_to_the_text(

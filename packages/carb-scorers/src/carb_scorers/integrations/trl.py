@@ -134,7 +134,7 @@ def _answer(completion: object) -> str | None:
     words = [text for _, text in turns_of(turns) if text.strip()]
     # a call or a thought is another key of its turn, whose content is then no answer
     plain = [one for one in turns if {name for name in one if one[name]} <= {"role", "content"}]
-    if words or any(one.get("content") is not None for one in plain):
+    if words or any(isinstance(one.get("content"), str) for one in plain):
         return "\n\n".join(words)
     return None
 
