@@ -459,6 +459,8 @@ def test_languages_are_read_as_tags_or_refused(tmp_path):
         "eng_Latn": "en",
         "zho_Hant": "zh-Hant",
         "zh-cn": "zh-CN",
+        "en_US.UTF-8": "en-US",
+        "ca_ES@valencia": "ca-ES",
     }
     found = load(lines(tmp_path, *(row | {"language": tag} for tag in tags)))
     assert [item.language for item in found] == [*tags.values()]
@@ -467,6 +469,13 @@ def test_languages_are_read_as_tags_or_refused(tmp_path):
         "tw": "Twi.*twi.*'zh-Hant'",
         "br": "bre.*'pt-BR'",
         "xx": "no language of ISO 639",
+        "jap": "'ja'",
+        "chn": "Chinook.*'zh'",
+        "all": "Allar.*en, ja or zh-Hant",
+        "mul": "several languages.*en, ja or zh-Hant",
+        "multi": "several languages.*en, ja or zh-Hant",
+        "und": "names no language.*en, ja or zh-Hant",
+        "C.UTF-8": "en, ja or zh-Hant",
     }
     for tag, said in refused.items():
         with pytest.raises(DataError, match=f"language: .*{said}"):
@@ -711,6 +720,8 @@ ROLES = [
     ("用户：", "助手："),
     ("### Frage:", "### Antwort:"),
     ("Q:", "A:"),
+    ("H:", "A:"),
+    ("U:", "A:"),
     ("**User:**", "**Assistant:**"),
     ("<human>:", "<bot>:"),
     ("[INST]", "[/INST]"),
@@ -740,7 +751,7 @@ def test_answers_that_begin_with_a_role_are_refused(asks, answers, whole, tmp_pa
 @pytest.mark.parametrize(
     ("asks", "answers", "turns"),
     [(*roles, ["Hi", "Hello", HOW]) for roles in ROLES]
-    + [(*r, [HOW, ""]) for r in ROLES if r[1] != "A:"],
+    + [(*r, [HOW, ""]) for r in ROLES if r[0] != "Q:"],
 )
 def test_a_question_of_several_turns_in_one_text_is_refused(asks, answers, turns, tmp_path):
     marks = [asks, answers, asks]
@@ -777,12 +788,25 @@ def test_a_question_of_several_turns_in_one_text_is_refused(asks, answers, turns
         {"prompt": HOW, "chosen": "[Your Name]\n[Date]\nHi", "rejected": "[Your Name]\n[Date]\nYo"},
         {"prompt": HOW, "chosen": f"[Verse 1]\n{BOTH}", "rejected": f"[Verse 1]\n{WHISTLE}"},
         {"prompt": HOW, "chosen": f"### Greeting: {BOTH}", "rejected": f"### Greeting: {WHISTLE}"},
+        {
+            "prompt": f"Q: Who bows?\nA: The guest.\n\nQ: {HOW}\nA:",
+            "chosen": BOTH,
+            "rejected": WHISTLE,
+        },
+        {"prompt": f"{HOW}\nG: {BOTH}\nH: {WHISTLE}", "chosen": "G", "rejected": "H"},
         {"prompt": "Ana: Hi!\nBen: Hello!\nAna: Who?", "chosen": "Ana", "rejected": "Ben"},
     ],
 )
 def test_other_marks_in_a_text_are_part_of_it(row, tmp_path):
     (item,) = load(lines(tmp_path, row), language="en")
     assert (item.prompt, item.chosen.text) == (row["prompt"], row["chosen"])
+
+
+@pytest.mark.parametrize("asks", ["H:", "U:"])
+def test_one_turn_before_an_answer_that_begins_with_a_role_is_refused(asks, tmp_path):
+    row = {"prompt": f"{asks} {HOW}", "chosen": f"A: {BOTH}", "rejected": f"A: {WHISTLE}"}
+    with pytest.raises(DataError, match="chosen: all answers begin with the role 'A:'"):
+        load(lines(tmp_path, row))
 
 
 @pytest.mark.parametrize("asks", ["[Gast]", "Question:", "**Q:**"])

@@ -391,6 +391,11 @@ def test_an_order_or_its_inverse_and_numbers_or_marks_are_refused(tmp_path, row)
     [
         {"prompt": ASKED, "responses": [A, B, C], "chosen": 1, "rejected": 0},
         {"prompt": ASKED, "responses": [A, B], "chosen": "B", "rejected": "A"},
+        {"prompt": ASKED, "completions": [A, B], "chosen": "B", "rejected": "A"},
+        {"prompt": ASKED, "beams": "['a', 'b']", "chosen": "Beam 2", "rejected": "Beam 1"},
+        {"prompt": ASKED, "hypotheses": f"{A}; {B}", "chosen": "2", "rejected": "1"},
+        {"prompt": ASKED, "rollouts": [{"text": A}, {"text": B}], "chosen": 1, "rejected": 0},
+        {"prompt": ASKED, "replies": TEN, "chosen": "response_10", "rejected": "response_1"},
     ],
 )
 def test_numbers_and_letters_of_answers_in_a_list_are_no_answers(tmp_path, row):
@@ -402,6 +407,51 @@ def test_answers_of_one_letter_are_answers(tmp_path):
     row = {"prompt": "How much is two and two?", "chosen": "4", "rejected": "5"}
     [item] = load(saved(tmp_path, [row]))
     assert (item.chosen.text, item.rejected[0].text) == ("4", "5")
+    [item] = load(saved(tmp_path, [row | {"tags": ["sum", "small"], "answers": 2}]))
+    assert (item.chosen.text, item.rejected[0].text) == ("4", "5")
+
+
+@pytest.mark.parametrize(
+    ("labels", "key", "right"),
+    [
+        ("0.0 1.0", 1, 1),
+        ("1.0 0.0", "1", 0),
+        ("1 0", "1.0", 0),
+        ("2 1 3", 2, 0),
+        ("B A", "B", 0),
+        ("01 02", 2, 1),
+        ("02 01", 2, 0),
+        ("0 1 2", "B", 1),
+        ("1 2 3", "(b)", 1),
+        ("option_a option_b", "B", 1),
+    ],
+)
+def test_labels_of_options_are_read_as_numbers_and_letters(tmp_path, labels, key, right):
+    options = dict(zip(labels.split(), OPTIONS, strict=False))
+    as_list = [{"id": label, "text": text} for label, text in options.items()]
+    for written in (options, as_list):
+        row = {"question": ASKED, "options": written, "answer": key}
+        [item] = load(saved(tmp_path, [row]))
+        assert item.chosen.text == OPTIONS[right]
+
+
+@pytest.mark.parametrize(
+    ("labels", "key"),
+    [
+        ("2 1 3", "B"),
+        ("B A C", "1"),
+        ("option_b option_a", "B"),
+        ("choice2 choice1", "2"),
+        ("A C E", "B"),
+    ],
+)
+def test_a_key_that_counts_options_whose_labels_stand_in_another_order_is_refused(
+    tmp_path, labels, key
+):
+    options = dict(zip(labels.split(), OPTIONS, strict=False))
+    rows = both(key, "0" if key.isdecimal() else key, "answer", options=options)
+    with pytest.raises(CarbError, match=r"answer: '\w' is .*label.*order"):
+        load(saved(tmp_path, rows))
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,8 @@ _NUMBERED = re.compile(r"(.*?)_?(\d{1,2}|[^\W\d_])")
 """A word with a number or a letter behind it; either may stand alone."""
 _PLURAL = re.compile(
     r"(?:.*_)?(?:answers|responses|distractors|options|choices|respuestas(?:_incorrectas)?|jawaban"
-    r"|antworten|ответы|candidates)"
+    r"|antworten|ответы|candidates|completions|generations|outputs|replies|hypotheses|continuations"
+    r"|endings|beams|samples)"
 )
 _JOINED = re.compile(
     r"[;；؛]\s*|[\n\v\x1c-\x1f\x85\u2028\u2029]+"

@@ -7,7 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from carb_data.declaration import OptionsAsGiven, fill, template_fields
-from carb_data.keys import Options, System, place_of, refuse_other_letters, without_letters
+from carb_data.keys import (
+    Options,
+    System,
+    label,
+    place_of,
+    refuse_other_letters,
+    without_letters,
+)
 from carb_data.tables import Record, plain
 from carb_data.values import (
     Answer,
@@ -285,7 +292,7 @@ def _entries(value: Any, path: str) -> list[tuple[str | None, Any]]:
         if isinstance(value, list):
             return [(None, entry) for entry in value]
         if isinstance(value, Mapping):
-            return [(plain(str(label)), entry) for label, entry in value.items()]
+            return [(label(str(name)), entry) for name, entry in value.items()]
     columns = [column.rpartition(".")[2] for column in path.split("|")]
     name = "|".join(map(plain, columns))
     return [(name, value)]

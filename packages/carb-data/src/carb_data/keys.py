@@ -6,6 +6,7 @@ import re
 import unicodedata
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 from carb_data.errors import CarbError
 from carb_data.packaged import resource
@@ -28,6 +29,10 @@ _PIECES = re.compile(r"\s+(?=[(\[（]?\w[)\]）.:、])")
 """The marks before the options of a question, if they may share a line."""
 _NUMBERS = [*map(str, range(1, 20))]
 """Numbers that stand before options."""
+_RUNS = (*ALPHABETS.values(), "".join(_NUMBERS), "".join(["0", *_NUMBERS]))
+"""Numbers and letters in a row."""
+_LABEL = re.compile(r"(.*?)(1?\d|[^\W\d_])")
+"""A name of an option that ends in a number or a letter."""
 _LIKE_LATIN = frozenset("АВЕКМНОРСТХ")
 """Cyrillic letters that look like Latin ones, which stand elsewhere in the alphabet."""
 _NUMBER = re.compile(r"(\d{1,3})(?:\.0+)?")
@@ -44,11 +49,19 @@ class Options:
 
     def named(self, key: str) -> int | None:
         """The place of the option that has a name."""
-        name = plain(key)
+        name = label(key)
         for number, names in enumerate(self.names):
             if name in names.split("|"):
                 return number
         return None
+
+    @cached_property
+    def counted(self) -> bool:
+        """Whether letters and numbers count the options; not where labels have another order."""
+        matches = [*filter(None, map(_LABEL.fullmatch, self.names))]
+        run = "".join(match[2] for match in matches).upper()
+        same = len(matches) == len(self.names) and len({match[1] for match in matches}) == 1
+        return not same or any(letters.startswith(run) for letters in _RUNS)
 
 
 @dataclass(frozen=True)
@@ -96,6 +109,15 @@ def system_of(
     if first is None:
         first = min(certain, default=None)
     return System(first, _alphabet(used, owner))
+
+
+def label(name: str) -> str:
+    """A name of an option as it is compared: ``1.0`` is ``1``."""
+    name = plain(name)
+    number = _NUMBER.fullmatch(name)
+    if number:
+        return str(int(number[1]))
+    return name
 
 
 def _starts(key: int, options: Options, texts: Collection[str]) -> list[int]:
@@ -153,13 +175,15 @@ def place_of(
     reason = "is empty"
     if key:
         reason = f"'{key}' is none of the options"
+    if not options.counted:
+        reason += f", and no label of them: their order is {', '.join(options.names)}"
     raise UnreadError((field, reason))
 
 
 def _named(key: str, options: Options, system: System) -> int | None:
     """The filled option of which a key is the name, the letter or the number."""
     index = options.named(key)
-    if index is None:
+    if index is None and options.counted:
         letter = _letter(key)
         number = _NUMBER.fullmatch(key)
         if letter is not None and letter in system.letters:

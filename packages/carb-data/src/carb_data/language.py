@@ -21,8 +21,8 @@ UNDETERMINED = "und"
 """The tag of a text in an unknown language (BCP 47)."""
 _LANGUAGES: dict[str, Any] = resource("languages")
 """ISO 639-1: each code with its usual script (ISO 15924), its three-letter codes and its names.
-Codes of a language's forms, and common mistakes for a code. Languages that their script identifies,
-or with tags that keep it."""
+Codes of a language's forms, common mistakes for a code, and codes that may be mistakes, with what
+they stand for. Languages that their script identifies, or with tags that keep it."""
 
 _BY_CODE: dict[str, list[str]] = _LANGUAGES["codes"]
 _CODES: dict[str, str] = {
@@ -31,8 +31,6 @@ _CODES: dict[str, str] = {
     **_LANGUAGES["forms"],
     **_LANGUAGES["mistaken"],
 }
-for _mistaken in _LANGUAGES["doubtful"]:
-    del _CODES[_BY_CODE[_mistaken][1]]  # the code that is not mistaken for another one's
 """Code, name or common mistake to the two-letter code."""
 _SCRIPTS: dict[str, list[str]] = _LANGUAGES["scripts"]
 """Languages that their script identifies."""
@@ -95,7 +93,7 @@ other groups need not be loaded, which takes seconds; Lingua does so from 120.""
 def language_tag(name: str) -> str:
     """The BCP 47 tag of a language: ``English``, ``Deutsch``, ``kor``, ``EN`` and ``arb_Arab`` are
     ``en``, ``de``, ``ko``, ``en`` and ``ar``; what names no language stays as it is."""
-    text = name.strip()
+    text = re.sub(r"(?<=_[A-Z]{2})[.@].*", "", name.strip())  # the encoding of a locale
     if code := _CODES.get(text.casefold()):
         return code
     language, *parts = re.split("[-_]", text)
@@ -122,12 +120,9 @@ def language_defect(tag: str) -> str | None:
     Codes of three letters are taken as they are: ISO 639-3 has some 7,900 of them.
     """
     language = tag.partition("-")[0]
-    if meant := _LANGUAGES["doubtful"].get(language):
-        _, long, name, *_ = _BY_CODE[language]
-        return f"'{language}' is {name.title()} (write {long}); did you mean '{meant}'?"
-    if language in _BY_CODE or language == UNDETERMINED:
-        return None
-    if re.fullmatch(r"[a-z]{3}", language):
+    if reason := _LANGUAGES["doubtful"].get(language):
+        return f"'{language}' {reason}"
+    if language in _BY_CODE or re.fullmatch(r"[a-z]{3}", language):
         return None
     near = difflib.get_close_matches(
         language.casefold(),
@@ -151,7 +146,8 @@ def check_language(tag: str) -> None:
         CarbError: it is no such tag; the message names the nearest one.
     """
     usual = language_tag(tag)
-    if defect := language_defect(usual):
+    defect = language_defect(usual)
+    if defect and usual != UNDETERMINED:
         raise CarbError(f"language: {defect}")
     if primary(usual) != tag.partition("-")[0]:
         raise CarbError(

@@ -46,6 +46,8 @@ _WORDS_OF_A_SOURCE = 3
 """Spaces in what names a source; a longer text is something to read."""
 _SCORE = re.compile(r"-?\d+([.,]\d+)?")
 _MARK = re.compile(r"[a-z]|\d")
+_POINTER = re.compile(r"(?:\w+_)?(?:(\d{1,2})|([a-z]))")
+"""A letter or number of an answer, which may stand behind a word."""
 _MARKS = re.compile(
     r"\S+ ((false )?true|false|yes|no|0|1|x)|(correct|right|wrong|incorrect) (no yes|0 1)"
 )
@@ -362,7 +364,7 @@ def _looked_up(shape: Shape, table: Table) -> Shape:
         else:
             named = chosen | rejected
             options = [name for name in table.titles if name in named]
-            if any(map(is_plural, table.titles)) and all(map(_MARK.fullmatch, named)):
+            if _point_into_lists(shape, some):
                 raise CarbError(
                     f"{table.path}: chosen and rejected hold numbers or letters of answers that "
                     "stand in a list; write the answers themselves."
@@ -373,6 +375,24 @@ def _looked_up(shape: Shape, table: Table) -> Shape:
     by_field["answer"] = by_field.pop("chosen")
     declared = shapes()["question, A, B, C, D, answer"]
     return Shape(declared, declared.parts[0], Columns(by_field, options))
+
+
+def _point_into_lists(shape: Shape, records: Iterable[Record]) -> bool:
+    """Whether the answers of every row are numbers or letters that count a list of the row."""
+    read = shape.read()
+    answers = [*shape.names("chosen"), *shape.names("rejected")]
+    for record in records:
+        others = {*record} - read
+        cells = [unpacked(parts_of(name, record[name])) for name in others]
+        size = max((len(cell) for cell in cells if isinstance(cell, list)), default=0)
+        for key in _plain_cells([record], answers):
+            match = _POINTER.fullmatch(key)
+            if match is None:
+                return False
+            number, letter = match.groups("")
+            if int(number or int(letter, 36) - 9) > size:
+                return False
+    return True
 
 
 def _refuse_marks(table: Table, columns: Columns) -> None:

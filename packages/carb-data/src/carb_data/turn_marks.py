@@ -41,15 +41,18 @@ def refuse_turns(prompt: object, answers: Sequence[str]) -> None:
     and texts between tokens of a model's template.
 
     ``Assistant:`` is a role. ``Answer:`` and ``[Your Name]`` are written by policies: they are
-    part of an answer, unless each answer holds a whole conversation.
+    part of an answer, unless each answer holds a whole conversation. ``Q:`` and ``A:`` may stand
+    before examples in a question.
 
     Raises:
         UnreadError: with the mark.
     """
     mark = _shared_opening(answers)
+    asks = _OPENING.match(str(prompt))
+    speaks = asks and _SPEAKS.match(asks[1])
     if mark:
-        is_role = _SPEAKS.match(mark) or all(_is_talk(answer, prompt) for answer in answers)
-        if is_role:
+        is_role = speaks or _SPEAKS.match(mark)
+        if is_role or all(_is_talk(answer, prompt) for answer in answers):
             raise UnreadError(("chosen", f"all answers begin with the role '{mark}'; {_REMEDY}"))
     _refuse_template("chosen", answers)
     if not isinstance(prompt, str):
@@ -62,9 +65,10 @@ def refuse_turns(prompt: object, answers: Sequence[str]) -> None:
         marks = _marks(prompt)
     if len(marks) > 1:
         *_, last = prompt.rstrip().split("\n")
-        due = _OPEN.fullmatch(last) and not _LABELLED.fullmatch(last.strip())
-        comes_again = _OPENING.match(prompt) and len({*marks}) < len(marks)
-        if comes_again or due:
+        labelled = _LABELLED.fullmatch(last.strip()) and not speaks
+        due = _OPEN.fullmatch(last)
+        comes_again = asks and len({*marks}) < len(marks)
+        if not labelled and (comes_again or due):
             reason = f"holds turns of several roles ('{marks[0]}', '{marks[1]}'); {_REMEDY}"
             raise UnreadError(("prompt", reason))
     _refuse_template("prompt", [prompt])
