@@ -169,6 +169,31 @@ def test_what_can_be_scored_is_scored_and_the_rest_is_named(
     assert carb(*command, "--limit", 6, "--json").json["report"] is None, "no numbers of other data"
 
 
+@pytest.mark.parametrize("way", ["option", "variable"])
+def test_a_result_is_not_kept_where_a_culture_has_another_name(
+    carb: Carb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    """The command was the same, so that the old result stood in the table."""
+    names, rows = tmp_path / "names.json", tmp_path / "rows.csv"
+    rows.write_text("culture,prompt,chosen,rejected\nours,Who?,we,they\n")
+    model = suite(tmp_path, told='spec = "baseline:label"')
+    command = ["run", "--data", rows, "--suite", model, "--out", tmp_path / "out"]
+    command += ["--language", "en"]
+    if way == "option":
+        command += ["--culture-file", names]
+    else:
+        monkeypatch.setenv("CARB_CULTURES", str(names))
+    culture = {"id": "ours", "language": "sw", "script": "Latn"}
+    culture |= {"family": "Niger-Congo", "resource_class": 2}
+    for name, code in (("Swahili", 0), ("people of Zanzibar", 1)):
+        names.write_text(json.dumps([culture | {"name": name}]))
+        ended = subprocess.run(
+            [sys.executable, "-m", "carb_cli", *map(str, command)], capture_output=True, text=True
+        )
+        assert ended.returncode == code, ended.stderr
+    assert "another set of place names" in " ".join(ended.stdout.split())
+
+
 def test_a_process_that_ends_early_or_takes_too_long_costs_no_table(
     carb: Carb, plugin: Path, data_file: Path, tmp_path: Path
 ) -> None:

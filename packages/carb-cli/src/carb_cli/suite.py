@@ -32,6 +32,8 @@ LOG = "log.txt"
 _ENDED = 'exec 3<&0 </dev/null; { read -r _ <&3; kill -KILL 0; } & exec 3<&- "$@"'
 """A shell's program that becomes a model's process, beside one that ends it once nobody holds the
 other end of its input: a suite that was killed, or whose terminal was closed, can end none."""
+_LONGEST_NAME = 255
+"""Characters of an option that may be a file's name."""
 _HINT = (
     "A table takes name (letters, digits and . _ @ -), spec, and perhaps revision, memory_gb "
     "and gpus."
@@ -223,14 +225,19 @@ def run_suite(
 
 
 def _is_done(task: _Task, dataset: Dataset) -> bool:
-    """Whether the same command has scored the same sets. A model in a folder may have changed, and
-    is asked again."""
+    """Whether the same command has scored the same sets. What a command reads from files may have
+    changed: a model, a form, names of cultures; then its process looks what is kept."""
     record = _record_of(task)
-    if record is None or {"--fresh", "--retry-errors"} & {*task.arguments}:
+    options = {"--fresh", "--retry-errors", "--culture-file"}
+    if record is None or "CARB_CULTURES" in os.environ or options & {*task.arguments}:
+        return False
+    scorer = task.model.scorer
+    values = (scorer.target, *scorer.options.values())
+    if any(Path(value[:_LONGEST_NAME]).expanduser().exists() for value in values):
         return False
     same = record.dataset.fingerprint == dataset.fingerprint
     same = same and record.versions.get("carb-scorers") == version("carb-scorers")
-    return same and exit_code(record) == OK and not Path(task.model.scorer.target).exists()
+    return same and exit_code(record) == OK
 
 
 def _record_of(task: _Task) -> RunRecord | None:
