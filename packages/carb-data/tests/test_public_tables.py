@@ -396,6 +396,28 @@ def test_an_order_or_its_inverse_and_numbers_or_marks_are_refused(tmp_path, row)
         {"prompt": ASKED, "hypotheses": f"{A}; {B}", "chosen": "2", "rejected": "1"},
         {"prompt": ASKED, "rollouts": [{"text": A}, {"text": B}], "chosen": 1, "rejected": 0},
         {"prompt": ASKED, "replies": TEN, "chosen": "response_10", "rejected": "response_1"},
+        {
+            "prompt": ASKED,
+            "responses": [{"id": "r1", "text": A}, {"id": "r2", "text": B}],
+            "chosen": "r2",
+            "rejected": "r1",
+        },
+        {"prompt": ASKED, "drafts": {"gpt": A, "llama": B}, "chosen": "llama", "rejected": "gpt"},
+        {
+            "prompt": ASKED,
+            "outputs": [{"model": "gpt", "text": A}, {"model": "Llama 3", "text": B}],
+            "chosen": "Llama 3",
+            "rejected": "gpt",
+        },
+        {
+            "prompt": ASKED,
+            "model_a": "gpt",
+            "model_b": "llama",
+            "response_a": A,
+            "response_b": B,
+            "chosen": "llama",
+            "rejected": "gpt",
+        },
     ],
 )
 def test_numbers_and_letters_of_answers_in_a_list_are_no_answers(tmp_path, row):
@@ -407,8 +429,43 @@ def test_answers_of_one_letter_are_answers(tmp_path):
     row = {"prompt": "How much is two and two?", "chosen": "4", "rejected": "5"}
     [item] = load(saved(tmp_path, [row]))
     assert (item.chosen.text, item.rejected[0].text) == ("4", "5")
-    [item] = load(saved(tmp_path, [row | {"tags": ["sum", "small"], "answers": 2}]))
-    assert (item.chosen.text, item.rejected[0].text) == ("4", "5")
+    for more in (
+        {"tags": ["sum", "small"], "answers": 2},
+        {"responses": ["4", "5", "22"]},
+        {"outputs": [{"id": 1, "text": "4"}, {"id": 2, "text": "5"}]},
+        {"model": "gpt"},
+    ):
+        [item] = load(saved(tmp_path, [row | more]))
+        assert (item.chosen.text, item.rejected[0].text) == ("4", "5")
+
+
+def test_labels_that_are_texts_beside_values_that_are_numbers_are_refused(tmp_path):
+    options = [{"value": n, "label": text} for n, text in enumerate((A, B), 1)]
+    with pytest.raises(CarbError, match="options: must be a text"):
+        load(saved(tmp_path, [{"question": ASKED, "options": options, "answer": 2}]))
+    options = [{"label": label, "value": text} for label, text in (("B", A), ("A", "No"))]
+    [item] = load(saved(tmp_path, [{"question": ASKED, "options": options, "answer": "B"}]))
+    assert item.chosen.text == A
+
+
+@pytest.mark.parametrize("written", ['c("{}", "{}")', 'list("{}", "{}")', 'Any["{}", "{}"]'])
+def test_a_list_as_other_programs_print_it_is_no_answer(tmp_path, written):
+    row = {"question": ASKED, "correct": A, "wrong": written.format(B, C)}
+    with pytest.raises(CarbError, match=r"rejected: holds a list .*JSON Lines"):
+        load(saved(tmp_path, [row]))
+
+
+def test_rows_as_the_hubs_viewer_sends_them_are_read(tmp_path):
+    path = tmp_path / "first-rows.json"
+    rows = both(1, 0, "answer", choices=[A, B])
+    sent = {
+        "features": [{"feature_idx": 0, "name": "question", "type": {"dtype": "string"}}],
+        "rows": [{"row_idx": n, "row": row, "truncated_cells": []} for n, row in enumerate(rows)],
+        "num_rows_total": 2,
+        "partial": False,
+    }
+    path.write_text(json.dumps(sent))
+    assert [item.chosen.text for item in load(path)] == [B, A]
 
 
 @pytest.mark.parametrize(

@@ -314,6 +314,8 @@ def _labelled(options: Any) -> Any:
         contents = [option[name] for name in _TEXTS if name in option]
         if len(labels) != 1 or len(contents) != 1:
             return options
+        if {"label", "value"} <= {*option} and len(labels[0]) > 2 >= len(str(contents[0])):
+            return options  # a value that is a number, or the label's text?
         by_label[labels[0]] = contents[0]
     if len(by_label) < len(options):
         return options

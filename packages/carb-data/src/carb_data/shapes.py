@@ -12,6 +12,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 from carb_data.columns import (
@@ -32,6 +33,7 @@ from carb_data.declaration import (
     template_fields,
 )
 from carb_data.errors import CarbError
+from carb_data.keys import ALPHABETS
 from carb_data.models import UNSPECIFIED, Domain
 from carb_data.tables import Record, Table, plain
 from carb_data.values import Unreadable, amount, at, turns, unpacked
@@ -46,8 +48,8 @@ _WORDS_OF_A_SOURCE = 3
 """Spaces in what names a source; a longer text is something to read."""
 _SCORE = re.compile(r"-?\d+([.,]\d+)?")
 _MARK = re.compile(r"[a-z]|\d")
-_POINTER = re.compile(r"(?:\w+_)?(?:(\d{1,2})|([a-z]))")
-"""A letter or number of an answer, which may stand behind a word."""
+_WORD = re.compile(r"\w+_(?=([a-z]|\d{1,2})\Z)")
+"""The word before the letter or number of an answer."""
 _MARKS = re.compile(
     r"\S+ ((false )?true|false|yes|no|0|1|x)|(correct|right|wrong|incorrect) (no yes|0 1)"
 )
@@ -364,35 +366,48 @@ def _looked_up(shape: Shape, table: Table) -> Shape:
         else:
             named = chosen | rejected
             options = [name for name in table.titles if name in named]
-            if _point_into_lists(shape, some):
-                raise CarbError(
-                    f"{table.path}: chosen and rejected hold numbers or letters of answers that "
-                    "stand in a list; write the answers themselves."
-                )
-        if len(options) < 2 or not chosen <= {*options}:
-            return shape
+        if len(options) > 1 and chosen <= {*options}:
+            continue
+        if _are_labels(shape, some):
+            raise CarbError(
+                f"{table.path}: chosen and rejected hold numbers, letters or names of answers "
+                "that stand in other columns; write the answers themselves."
+            )
+        return shape
     by_field = {**columns.by_field}
     by_field["answer"] = by_field.pop("chosen")
     declared = shapes()["question, A, B, C, D, answer"]
     return Shape(declared, declared.parts[0], Columns(by_field, options))
 
 
-def _point_into_lists(shape: Shape, records: Iterable[Record]) -> bool:
-    """Whether the answers of every row are numbers or letters that count a list of the row."""
+def _are_labels(shape: Shape, records: Iterable[Record]) -> bool:
+    """Whether the answers of every row count, or name, what columns hold that are not read."""
     read = shape.read()
     answers = [*shape.names("chosen"), *shape.names("rejected")]
     for record in records:
-        others = {*record} - read
-        cells = [unpacked(parts_of(name, record[name])) for name in others]
-        size = max((len(cell) for cell in cells if isinstance(cell, list)), default=0)
-        for key in _plain_cells([record], answers):
-            match = _POINTER.fullmatch(key)
-            if match is None:
-                return False
-            number, letter = match.groups("")
-            if int(number or int(letter, 36) - 9) > size:
-                return False
+        labels = [_labels(name, record[name]) for name in {*record} - read]
+        every = {*map(_bare, chain.from_iterable(labels))}
+        if not every.issuperset(map(_bare, _cells([record], *answers))):
+            return False
     return True
+
+
+def _labels(name: str, cell: Any) -> list[Any]:
+    """The numbers, letters and names of the answers that a cell holds, or a model's name."""
+    value = unpacked(parts_of(name, cell))
+    if isinstance(value, Mapping) or name.startswith("model"):
+        return [value] if isinstance(value, str) else [*value]
+    if not isinstance(value, list):
+        return []
+    entries = [entry for entry in value if isinstance(entry, Mapping)]
+    named = [entry.get(field) for entry in entries for field in ("id", "key", "label", "model")]
+    count = len(value)
+    return [*range(count + 1), *ALPHABETS["latin"][:count], *named]
+
+
+def _bare(key: Any) -> str:
+    """A key as it is compared: a number or letter without the word before it."""
+    return _WORD.sub("", plain(str(key)))
 
 
 def _refuse_marks(table: Table, columns: Columns) -> None:

@@ -372,7 +372,9 @@ def _listed(table: Table, whole: Any, knows: Knows) -> Iterable[Any]:
         return _records_of(columns, data)
     if knows([*whole]):
         return _by_column(whole)
-    tables = {name: value for name, value in whole.items() if _is_table(value)}
+    tables = {
+        name: value for name, value in whole.items() if name != "features" and _is_table(value)
+    }  # the Hub's viewer lists the columns as features
     lists = [*tables.values()]
     if len(lists) == 1:
         table.notes += [

@@ -28,10 +28,12 @@ _CLOSE_TRANSCRIPT = re.compile(rf"(?:\A|\n){_SPEAKERS}")
 """A transcript without blank lines."""
 _TURN = "\nAssistant:"
 """The mark in every transcript."""
-STRUCTURES = ("[", "{", "('", '("', '"[', '"{', "array(")
-"""How lists and objects begin, as JSON, JSON within JSON, Python and numpy write them."""
-_NUMPY_LIST = re.compile(r"""\Aarray\(|\A\[\s*(['"]).*?\1\s+['"]|\A\[\s*\{.*\}\s+\{""", re.DOTALL)
-"""A list as numpy prints it, without commas: Python would join its texts to one."""
+STRUCTURES = ("[", "{", "('", '("', '"[', '"{', "array(", 'c("', 'list("', 'Any["')
+"""How lists and objects begin, as JSON, JSON within JSON, Python, numpy, R and Julia write them."""
+_NUMPY_LIST = re.compile(
+    r"""\Aarray\(|\A(?:c|list|Any)[(\[]"|\A\[\s*(['"]).*?\1\s+['"]|\A\[\s*\{.*\}\s+\{""", re.DOTALL
+)
+"""A list as R and Julia print it, or numpy, without commas: Python would join its texts to one."""
 _ERRORS = re.compile(
     r"#(?:[^\sa-z]{1,9}[!?]|N/A|N/D|NV|Н/Д)|<NA>|NaN|nan|N/?A|n/a|[nN]\. ?[aA]\.|NULL|null|\\N"
     r"|Loading\.\.\.|[-–—]{1,3}"
@@ -197,7 +199,7 @@ def answers(value: Any, field: str) -> list[Answer]:
     value_read = unpacked(value)
     is_text = isinstance(value, str)
     if is_text and value_read is value and _NUMPY_LIST.match(value):
-        reason = "holds a list as numpy prints it, without commas; save the table as JSON Lines"
+        reason = "holds a list as numpy prints it, or another program; save the table as JSON Lines"
         raise UnreadError((field, reason))
     conversation = turns(value_read)
     if conversation is not None:
