@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import inspect
+import json
 import os
 import re
 import sys
@@ -22,85 +23,12 @@ if TYPE_CHECKING:  # imported within main, where Ctrl-C is caught
 
 OK, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
 
-_COMMANDS = "carb_cli.commands"
-COMMANDS = {
-    "eval": (
-        f"{_COMMANDS}.eval:eval_",
-        "Test with one command whether a model understands cultures.",
-    ),
-    "run": (f"{_COMMANDS}.run:run", "Score a data set with reward models."),
-    "report": (f"{_COMMANDS}.report:report", "Report runs, with intervals."),
-    "compare": (
-        f"{_COMMANDS}.compare:compare",
-        "Compare two scorers, with an interval and a test.",
-    ),
-    "validity": (
-        f"{_COMMANDS}.validity:validity",
-        "Test whether benchmark scores predict downstream results.",
-    ),
-    "bon": (
-        f"{_COMMANDS}.bon:bon",
-        "Let scorers pick among a policy's samples, and grade the picks.",
-    ),
-    "serve": (f"{_COMMANDS}.serve:serve", "Serve a scorer as a reward over HTTP."),
-    "train": (f"{_COMMANDS}.train:train", "Train a Think-as-Locals judge."),
-    "models": (
-        f"{_COMMANDS}.models:models",
-        "Published reward models and judges' forms: needs, figures.",
-    ),
-    "doctor": (
-        f"{_COMMANDS}.doctor:doctor",
-        "List installed and missing parts, with the use of each.",
-    ),
-}
-"""Name, place and one line for each command."""
-DATA_COMMANDS = {
-    "list": (f"{_COMMANDS}.data:list_", "List the data sets and sources that can be used here."),
-    "show": (f"{_COMMANDS}.data_show:show", "Describe a data set."),
-    "check": (
-        f"{_COMMANDS}.data_check:check",
-        "Check a data set: form, sets, attacks without the question, copies.",
-    ),
-    "build": (f"{_COMMANDS}.data:build", "Build a data set from a public source."),
-    "fetch": (f"{_COMMANDS}.data:fetch", "Fetch the published files of open sources."),
-    "split": (f"{_COMMANDS}.data:split", "Divide a data set by origin."),
-    "construct": (
-        f"{_COMMANDS}.generate:construct",
-        "Write sets from reference texts with language models.",
-    ),
-    "perturb": (f"{_COMMANDS}.generate:perturb", "Add perturbed versions of the right answers."),
-}
-REVIEW_COMMANDS = {
-    "serve": (
-        f"{_COMMANDS}.review:serve",
-        "Let native speakers review a data set in a page from this machine.",
-    ),
-    "page": (f"{_COMMANDS}.review:page", "Write the page as one file that works offline."),
-    "collect": (
-        f"{_COMMANDS}.review:collect",
-        "Add answer files; forget a person, renew a link.",
-    ),
-    "apply": (
-        f"{_COMMANDS}.review:apply",
-        "Print the results of a review, and put its votes into the data set.",
-    ),
-}
-RESULTS_COMMANDS = {
-    "add": (f"{_COMMANDS}.results:add", "Turn runs into entries of a folder of results."),
-    "check": (
-        f"{_COMMANDS}.results:check",
-        "Recompute every number of the entries from their rows.",
-    ),
-    "site": (f"{_COMMANDS}.results:site", "Write a leaderboard site from runs and entries."),
-}
-OF_ROWS = ("culture", "domain", "language", "skip-bad")
-LOADING = {
-    **dict.fromkeys(
-        ("run", "eval", "data show", "data check", "data split", "data perturb"), OF_ROWS
-    ),
-    **dict.fromkeys(("review apply", "results check", "results site"), OF_ROWS),
-    **dict.fromkeys(("review serve", "review page"), OF_ROWS[1:]),
-}
+TABLES: dict[str, Any] = json.loads(Path(__file__).with_name("commands.json").read_text("utf-8"))
+"""Name, place and one line for each command; commands in groups, with a line for each group; what
+the extras are for."""
+COMMANDS = TABLES["commands"]
+GROUPS = TABLES["groups"]
+LOADING = TABLES["loading"]
 """Commands that load data, and which of the options for it they take."""
 EVERYWHERE = (
     "Every command takes --culture-file FILE (defines further cultures; may be repeated) "
@@ -109,15 +37,6 @@ EVERYWHERE = (
     "bad rows of a file, and lists them."
 )
 """Said below the help of every command."""
-GROUPS = {
-    "data": (DATA_COMMANDS, "List, inspect, check, build and split data sets."),
-    "review": (
-        REVIEW_COMMANDS,
-        "Let native speakers review a data set, and put their votes into it.",
-    ),
-    "results": (RESULTS_COMMANDS, "Keep results that others can check."),
-}
-"""Commands in groups, with a line for each group."""
 
 
 def application(argv: Sequence[str] = ()) -> App:

@@ -3,7 +3,6 @@ nothing with it."""
 
 from __future__ import annotations
 
-import math
 import os
 import re
 import signal
@@ -183,7 +182,7 @@ def run_suite(
     dataset: Dataset,
     out: Path,
     arguments: Callable[[SuiteModel, Path], list[str]],
-    seconds: float = math.inf,
+    seconds: float,
 ) -> dict[str, Outcome]:
     """Score a data set with each model, in a folder of ``out`` that has its name.
 

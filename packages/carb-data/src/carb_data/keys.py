@@ -29,10 +29,8 @@ _PIECES = re.compile(r"\s+(?=[(\[（]?\w[)\]）.:、])")
 """The marks before the options of a question, if they may share a line."""
 _NUMBERS = [*map(str, range(1, 20))]
 """Numbers that stand before options."""
-_RUNS = (*ALPHABETS.values(), "".join(_NUMBERS), "".join(["0", *_NUMBERS]))
-"""Numbers and letters in a row."""
-_LABEL = re.compile(r"(.*?)(1?\d|[^\W\d_])")
-"""A name of an option that ends in a number or a letter."""
+_RUNS = ("0123456789", "123456789", *ALPHABETS.values())
+"""Numbers and letters in their order."""
 _LIKE_LATIN = frozenset("АВЕКМНОРСТХ")
 """Cyrillic letters that look like Latin ones, which stand elsewhere in the alphabet."""
 _NUMBER = re.compile(r"(\d{1,3})(?:\.0+)?")
@@ -58,10 +56,9 @@ class Options:
     @cached_property
     def counted(self) -> bool:
         """Whether letters and numbers count the options; not where labels have another order."""
-        matches = [*filter(None, map(_LABEL.fullmatch, self.names))]
-        run = "".join(match[2] for match in matches).upper()
-        same = len(matches) == len(self.names) and len({match[1] for match in matches}) == 1
-        return not same or any(letters.startswith(run) for letters in _RUNS)
+        stems = {name[:-1] for name in self.names}
+        run = "".join(name[-1:] for name in self.names).upper()
+        return len(stems) > 1 or any(letters.startswith(run) for letters in _RUNS)
 
 
 @dataclass(frozen=True)
@@ -113,11 +110,7 @@ def system_of(
 
 def label(name: str) -> str:
     """A name of an option as it is compared: ``1.0`` is ``1``."""
-    name = plain(name)
-    number = _NUMBER.fullmatch(name)
-    if number:
-        return str(int(number[1]))
-    return name
+    return re.sub(r"\A0*(\d+)(\.0+)?\Z", r"\1", plain(name))
 
 
 def _starts(key: int, options: Options, texts: Collection[str]) -> list[int]:

@@ -104,13 +104,8 @@ def language_tag(name: str) -> str:
     usual, *_ = _BY_CODE.get(code, [""])
     if code not in _LANGUAGES["several_scripts"]:
         parts = [part for part in parts if part.title() != usual]
-    tag = [code]
-    for part in parts:
-        if len(part) > 2:
-            tag.append(part.title())
-        else:
-            tag.append(part.upper())
-    return "-".join(tag)
+    cased = [part.title() if len(part) > 2 else part.upper() for part in parts]
+    return "-".join([code, *cased])
 
 
 @cache

@@ -12,7 +12,7 @@ from carb_data.files import load_files, suffix_of
 from carb_data.language import UNDETERMINED
 from carb_data.models import UNSPECIFIED, BonSet
 from carb_data.registry import Registry
-from carb_data.table_sets import Loaded, Progress, checked, left_out, read_sets, silent
+from carb_data.table_sets import Loaded, Progress, checked, left_out, read_sets
 from carb_data.tables import READS, contents, kind_of
 from carb_data.values import unpacked
 
@@ -53,9 +53,9 @@ def load_path(
     given: Mapping[str, str],
     registry: Registry | None,
     *,
-    prefix: bool = False,
-    skip_bad: float = 0,
-    progress: Progress = silent,
+    prefix: bool,
+    skip_bad: float,
+    progress: Progress,
 ) -> Loaded:
     """The sets of a file, or of all files in a folder.
 

@@ -179,7 +179,7 @@ def sets_of(
     shape: Shape,
     defaults: Mapping[str, str],
     registry: Registry | None,
-    prefix: str = "",
+    prefix: str,
 ) -> Iterator[BonSet]:
     """The sets of a table's rows, which it uses up; what has no reading goes to the table's
     problems, what the user should know to its notes, and which defaults filled a row to

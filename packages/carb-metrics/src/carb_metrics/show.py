@@ -9,24 +9,24 @@ __all__ = ["latex_table", "markdown_escape", "markdown_table"]
 
 Rows = Sequence[Sequence[str]]
 
-_LATEX = str.maketrans(
-    {
-        "\\": r"\textbackslash{}",
-        "&": r"\&",
-        "%": r"\%",
-        "$": r"\$",
-        "#": r"\#",
-        "_": r"\_",
-        "{": r"\{",
-        "}": r"\}",
-        "−": "$-$",
-        "~": r"\textasciitilde{}",
-        "^": r"\textasciicircum{}",
-        "<": r"\textless{}",
-        ">": r"\textgreater{}",
-        "–": "--",
-    }
-)
+_ESCAPES = r"""
+\ \textbackslash{}
+& \&
+% \%
+$ \$
+# \#
+_ \_
+{ \{
+} \}
+− $-$
+~ \textasciitilde{}
+^ \textasciicircum{}
+< \textless{}
+> \textgreater{}
+– --
+"""
+"""Characters and what stands for them in LaTeX."""
+_LATEX = str.maketrans(dict(map(str.split, _ESCAPES.strip().splitlines())))
 
 
 def markdown_escape(text: str) -> str:

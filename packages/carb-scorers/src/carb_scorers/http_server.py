@@ -97,7 +97,7 @@ async def read_body(
     *,
     largest: int,
     seconds: float,
-    hold: Callable[[int], None] = lambda _: None,
+    hold: Callable[[int], None],
 ) -> bytes:
     """The body of a request.
 

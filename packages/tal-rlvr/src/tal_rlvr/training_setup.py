@@ -11,6 +11,7 @@ import os
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, get_type_hints
 
@@ -23,7 +24,7 @@ from transformers.integrations import get_reporting_integration_callbacks
 from transformers.integrations.deepspeed import unset_hf_deepspeed_config
 from trl import GRPOConfig
 
-from carb_data import CarbError, Frozen, MissingExtraError, check_language, load
+from carb_data import CarbError, Frozen, MissingExtraError, check_language, load, parse_file
 from carb_scorers.models.protocol import read_backend_options
 from tal_rlvr.judge_prompts import check_prompts
 from tal_rlvr.memory import Shape, check_fits, needed
@@ -70,7 +71,7 @@ def check_backend(config: TrainConfig) -> None:
         )  # reads the URL and the key
 
 
-def checked_parts(config: TrainConfig, on_note: OnNote | None = None) -> CheckedPairs:
+def checked_parts(config: TrainConfig, on_note: OnNote | None) -> CheckedPairs:
     """The pairs and warm-up targets, after the check; reports are written beside the checkpoints.
 
     Raises:
@@ -126,24 +127,7 @@ def _check_same_pairs(out: Path, account: MixAccount) -> None:
         )
 
 
-MANAGED = {
-    "output_dir": "'out' is the folder of a run",
-    "reward_weights": "[rewards] has the weights",
-    "seed": "'seed' is the run's",
-    "max_completion_length": "'max_new_tokens' is the longest output",
-    "chat_template_kwargs": "[prompts] template has the variables of the chat template",
-    "resume_from_checkpoint": "`carb train --resume` goes on from a checkpoint",
-    "do_train": "a run always trains",
-    "do_eval": "eval_strategy says when the pairs of mix.dev are judged",
-    "remove_unused_columns": "the rewards read every column",
-    "generation_kwargs": "'max_new_tokens' and keys such as temperature and top_p have it all",
-    "ignore_data_skip": "a resumed run goes on with the pairs that would have come",
-    "push_to_hub": "a run writes into 'out' alone",
-    "label_smoothing_factor": "GRPO has no labels",
-    "dtype": "'dtype' stands outside of [grpo]",
-    "torch_dtype": "'dtype' stands outside of [grpo]",
-    "revision": "'revision' stands outside of [grpo]",
-}
+MANAGED = parse_file(resources.files("tal_rlvr") / "resources" / "managed.json", "list of settings")
 """Settings of ``GRPOConfig`` and ``model_init_kwargs`` that a run takes from its own, and where."""
 
 

@@ -14,32 +14,12 @@ from typing import Any
 from carb_cli.display import note, size, table
 from carb_cli.json_output import print_json
 from carb_cli.machine import free_memory, gpus
-from carb_cli.main import invoked
+from carb_cli.main import TABLES, invoked
 from carb_cli.options import Json
 from carb_data import install_line
 
 PACKAGES = ("carb-data", "carb-metrics", "carb-scorers", "tal-rlvr", "carb-cli")
-WHAT_FOR = {
-    "carb-data[hf]": "data sets from the Hugging Face hub",
-    "carb-data[checks]": "language and overlap checks of data sets, and perturbing them",
-    "carb-data[excel]": "spreadsheets",
-    "carb-data[fetch]": "getting public sources",
-    "carb-scorers[inspect]": "scorers inside Inspect",
-    "carb-scorers[hf]": "classifiers, judges and implicit rewards on transformers",
-    "carb-scorers[gguf]": "models in one GGUF file",
-    "carb-scorers[api]": "judges behind an OpenAI-compatible server",
-    "carb-scorers[vllm]": "judges and classifiers on vLLM",
-    "carb-scorers[peft]": "LoRA adapters as models",
-    "carb-scorers[serve]": "serving a scorer as a reward over HTTP",
-    "carb-scorers[trl]": "a scorer as a reward of TRL's trainers",
-    "carb-scorers[language]": "the language baseline, by a statistical detector",
-    "carb-cli[review]": "the review page for native speakers",
-    "carb-cli[ray]": "a suite on the machines of a Ray cluster",
-    "tal-rlvr[train]": "training Think-as-Locals judges",
-    "tal-rlvr[gpu]": "training on GPUs, with vLLM",
-    "tal-rlvr[trackio]": "a training's curves in Trackio",
-    "tal-rlvr[wandb]": "a training's curves in Weights & Biases",
-}
+WHAT_FOR = TABLES["extras"]
 
 
 def doctor(*, json: Json = False) -> None:

@@ -75,9 +75,7 @@ Hashed = dict[str, tuple[str, BonSet]]
 """A data set by the ids of its sets, each with the hash of its content."""
 
 
-def candidates(
-    named: Sequence[Dataset] = (), builtin: Sequence[str] = ("carb-seed",)
-) -> list[Hashed]:
+def candidates(named: Sequence[Dataset], builtin: Sequence[str] = ("carb-seed",)) -> list[Hashed]:
     """Data sets among which the one of an entry is looked for.
 
     An entry cannot make this program open a file or an address: only data that the user names, and

@@ -13,17 +13,11 @@ from pydantic import Field
 from carb_data.declaration import Names
 from carb_data.errors import CarbError
 from carb_data.models import Frozen
+from carb_data.packaged import resource
 from carb_data.sources.source_files import read_text
 from carb_data.tasks.task import Task, TaskPrompt, evenly
 
-FILES = {
-    "ar": ("arabic", "OMGEval_Arabic_local.txt"),
-    "es": ("spanish", "OMGEval_Spanish_local.txt"),
-    "ja": ("japanese", "Japanese_local.txt"),
-    "ko": ("korean", "Korean_local.txt"),
-    "ru": ("russian", "OMGEval_Russia_local.txt"),
-    "zh": ("chinese", "OMGEval_Chinese_local.txt"),
-}
+FILES: dict[str, list[str]] = resource("omgeval")
 """The culture and the file of each language, one question a line."""
 
 

@@ -299,10 +299,7 @@ def read_journal(path: Path) -> tuple[JournalHead, dict[str, ScoreResult]]:
 
 
 SCHEMA = {
-    "scorer": pl.String,
-    "item_id": pl.String,
-    "order_id": pl.String,
-    "response_id": pl.String,
+    **dict.fromkeys(["scorer", "item_id", "order_id", "response_id"], pl.String),
     "position": pl.Int64,
     "score": pl.Float64,
 }
