@@ -195,6 +195,7 @@ def test_a_timeout_reaches_the_process_group_of_gpus_and_is_refused_on_a_cpu(con
     for name, value in {"LOCAL_RANK": 0, "RANK": 0, "WORLD_SIZE": 2, "MASTER_PORT": 9}.items():
         monkeypatch.setenv(name, str(value))
     monkeypatch.setenv("MASTER_ADDR", "127.0.0.1")
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")  # older accelerate warns where it is not set
     with pytest.raises(CarbError, match="a group"):
         train(config, overrides={"grpo": {"ddp_timeout": 77, "use_cpu": False}})
     assert begun["timeout"] == timedelta(seconds=77)
