@@ -26,6 +26,7 @@ editors reworded 40 families' questions of Arabic and of English, after which re
 (a second reader of the same English lot) came; then 25 of Arabic again, and readings 30 and 31, two
 readers of one Arabic lot. Sixteen English and ten Arabic phrases that these quoted were changed
 after them. In reading 32 a closed-book reader answered a set of each reworded family.
+After it ten Arabic phrases were changed.
 ``perturbed.csv`` says of each perturbed version whether its reader found it as it should be,
 ``families.csv`` what readers found who had the facts before them, and ``every_family.csv`` what
 editors found so in all families; each before correction. ``cues.csv`` is of later texts: 12 implied
