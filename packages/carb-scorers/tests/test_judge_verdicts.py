@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import time
 import unicodedata
 from pathlib import Path
 
@@ -332,6 +333,9 @@ def test_a_letter_in_a_box_is_a_verdict_at_the_end(text: str) -> None:
         "We are not able to decide which answer is better. [[A]]",
         "I refuse to answer. [[A]]",
         "I won't pick one. [[A]]",
+        "I have no basis for choosing, so [[A]].",
+        "By default [[A]]",
+        "Both are the same to me, so I default to [[A]]",
         "The format would be [[A]].",
         "I would write something like [[A]], but I do not know.",
         "The instructions say [[A]].",
@@ -517,6 +521,63 @@ def test_what_is_said_of_another_answer_takes_no_verdict_back(text: str) -> None
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        "Accuracy: [[A]]\nTone: [[A]]\nOverall: B",
+        "**Overall winner:** B\nHelpfulness: [[A]]",
+        "Final verdict: Answer B.\n\n[[A]]",
+        "B > A\n[[A]]",
+        "Ranking: B > A. [[A]]",
+        "B is clearly better than A in every respect.\n\n[[A]]",
+        "A is worse than B. [[A]]",
+        "Answer B is better. Therefore, [[A]]",
+        "Antwort B ist besser. [[A]]",
+        "La respuesta B es mejor. [[A]]",
+        "Ответ B лучше. [[A]]",
+        "回答B更好。[[A]]",
+        "Bの方が優れています。[[A]]",
+        "답변 B가 더 좋습니다. [[A]]",
+        "Câu B tốt hơn. [[A]]",
+        "คำตอบ B ดีกว่า [[A]]",
+        "الإجابة B أفضل. [[A]]",
+    ],
+)
+def test_what_the_text_says_right_beside_its_verdict_must_agree(text: str) -> None:
+    """It counted as A."""
+    for spelled in (text, unicodedata.normalize("NFD", text)):
+        with pytest.raises(VerdictError, match="beside its verdict"):
+            parse_pick(spelled, "AB")
+    assert parse_pick(text.replace("[[A]]", "[[B]]"), "AB") == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Overall: A good comparison of two dishes. [[B]]",
+        "Accuracy winner: A\nTone winner: B\n[[B]]",
+        "Tone: A > B\n[[B]]",
+        "A is better written. B is right. [[B]]",
+        "A is not better than B. [[B]]",
+        "By default guests bow, as B says. [[B]]",
+        "Overall: 8/10 for A and 9/10 for B\n[[B]]",
+        "A es mejor en estilo. B es correcta: [[B]]",
+    ],
+)
+def test_what_is_said_of_a_part_or_taken_back_is_no_other_verdict(text: str) -> None:
+    assert parse_pick(text, "AB") == 1
+
+
+@pytest.mark.parametrize(
+    "text", ["Accuracy: [[3]]\nTone: [[3]]\nOverall: 9", "Final score: 8/10\n\n[[4]]"]
+)
+def test_another_number_that_is_called_the_final_one_contradicts_a_rating(text: str) -> None:
+    with pytest.raises(VerdictError, match="beside its verdict"):
+        parse_rating(text)
+    for alike in ("Overall: 7/10. [[7]]", "Overall: 7.5 [[8]]", "Overall: 35/50. [[7]]"):
+        assert parse_rating(alike) in (7, 8)
+
+
+@pytest.mark.parametrize(
     ("mention", "label"),
     [
         ('The question says "[[A]]", so I shall not answer.', ""),
@@ -571,7 +632,16 @@ def test_two_boxes_contradict_each_other() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["[[7]]%", "[[7]] or 8", "[[7]].5", "~[[7]]", "[[9]] (scale 0-100)", "less than [[7]]"]
+    "text",
+    [
+        "[[7]]%",
+        "0.[[7]]",
+        "[[7]] or 8",
+        "[[7]].5",
+        "~[[7]]",
+        "[[9]] (scale 0-100)",
+        "less than [[7]]",
+    ],
 )
 def test_a_number_that_something_beside_it_changes_is_no_rating(text: str) -> None:
     with pytest.raises(VerdictError, match="beside its verdict"):
@@ -579,7 +649,17 @@ def test_a_number_that_something_beside_it_changes_is_no_rating(text: str) -> No
 
 
 @pytest.mark.parametrize(
-    "text", ["[[8,10]]", "[[1,000]]", "[[8]]/5", "[[8]] points of 100", "[[10]] of 100", "[[8²]]"]
+    "text",
+    [
+        "[[8,10]]",
+        "[[1,000]]",
+        "[[8]]/5",
+        "[[3]]⁄5",
+        "[[3]] (on a 1-5 scale)",
+        "[[8]] points of 100",
+        "[[10]] of 100",
+        "[[8²]]",
+    ],
 )
 def test_a_number_that_has_another_reading_is_no_rating(text: str) -> None:
     for scale in ((1, 10), (0, 99)):
@@ -589,7 +669,15 @@ def test_a_number_that_has_another_reading_is_no_rating(text: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["[[8 out of 10]]", "[[8]] / 10", "[[8]] points out of 10", "[[8 von 10]]", "[[８／１０]]"],
+    [
+        "[[8 out of 10]]",
+        "[[8]] / 10",
+        "[[8]] on a scale of 1 to 10",
+        "[[8]] (on a 1-10 scale).",
+        "[[8]] points out of 10",
+        "[[8 von 10]]",
+        "[[８／１０]]",
+    ],
 )
 def test_a_number_may_name_the_end_of_its_scale(text: str) -> None:
     assert parse_rating(text) == 8
@@ -636,3 +724,11 @@ def test_what_a_rule_for_verdicts_costs(verdict: str, lost: int, read: int) -> N
     assert all(got in (meant, None) for meant, got in honest), "a reply was turned round"
     assert sum(got is None for _, got in honest) == lost
     assert sum(got is not None for meant, got in given if meant is None) == read
+
+
+@pytest.mark.parametrize("filler", ["\n", " ", "\n \n", "- ", "# \n", "*"])
+def test_a_text_of_blanks_is_read_in_seconds(filler: str) -> None:
+    """A model that repeats itself wrote 20,000 empty lines: they took minutes."""
+    begun = time.process_time()
+    assert parse_pick(filler * 10_000 + "[[B]]", ABCD) == 1
+    assert time.process_time() - begun < 10
