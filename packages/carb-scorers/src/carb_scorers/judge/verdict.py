@@ -25,7 +25,9 @@ _BOX = re.compile(r"\\boxed\{(?:\\\w+\{)?([^{}]*)\}")
 _LAST_WORD = re.compile(r"(?:【|\\boxed\{(?:\\\w+\{)?)([^【】{}]*)(?:】|\}{1,2})[\s.。*$\])]*\Z")
 """The same, or one in the brackets of Chinese and Japanese, at the end of the text."""
 _OF = r"\s*(?:[/⁄]|out of|of|von|de|из|\(?on an? (?:scale (?:of|from) )?\d+ ?(?:-|–|to))\s*"
-_SCALE_BEHIND = re.compile(rf"\]\](?:\s*(?:points?|Punkte?n?|puntos?|балл\w*|点|分|점))?({_OF}\d+)(?: scale)?")
+_SCALE_BEHIND = re.compile(
+    rf"\]\](?:\s*(?:points?|Punkte?n?|puntos?|балл\w*|点|分|점))?({_OF}\d+)(?: scale)?"
+)
 """The end of a scale behind the brackets."""
 _NUMBERING = str.maketrans(
     "Аاأإآبجدกขคง가나다라ᄀᄂᄃᄅ甲乙丙丁アイウエ🅰🅱", "AAAAABCDABCDABCDABCDABCDABCDAB"
