@@ -112,6 +112,19 @@ def test_a_model_that_another_class_trained_is_refused(
             open_scorer(f"classifier:{made}{options}")
 
 
+@pytest.mark.parametrize("changes", [{"id2label": {"0": "a", "1": "b"}}, {"vocab_size": 700}])
+def test_weights_of_another_size_are_named(
+    tmp_path: Path, base: Path, changes: dict[str, Any]
+) -> None:
+    """The message pointed to a report that nobody saw."""
+    folder = tiny_models.folder(base, "llama", "SequenceClassification")
+    shutil.copytree(folder, made := tmp_path / "model")
+    config = json.loads((made / "config.json").read_text()) | changes
+    (made / "config.json").write_text(json.dumps(config))
+    with pytest.raises(CarbError, match=r"no weights for (score|model.embed_tokens)\.weight.*size"):
+        open_scorer(f"classifier:{made}")
+
+
 def test_a_padding_token_beyond_the_vocabulary_is_no_traceback(base: Path, tmp_path: Path) -> None:
     folder = tiny_models.folder(base, "llama", "CausalLM")
     shutil.copytree(folder, made := tmp_path / "model")

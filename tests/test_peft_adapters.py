@@ -254,3 +254,12 @@ def test_an_adapter_on_a_hub_scores_as_in_a_folder_and_its_base_counts(
     assert found == pytest.approx(scores(f"classifier:{local}"), abs=1e-5)
     assert opened("classifier:a/rm", "3")[0] == f"{'1' * 40}+base:{'3' * 40}"
     assert opened("implicit:a/base", "3")[0] == "3" * 40
+
+
+def test_an_adapter_beside_a_whole_model_has_two_readings(language: Path, tmp_path: Path) -> None:
+    """As where the merged model was saved into the adapter's folder: the adapter on its base was
+    scored, without a word."""
+    folder = adapter(language, tmp_path / "adapter", task_type="SEQ_CLS")
+    shutil.copy(language / "model.safetensors", folder)
+    with pytest.raises(CarbError, match="beside the weights of a whole model"):
+        open_scorer(f"classifier:{folder}")

@@ -436,3 +436,32 @@ def test_a_trl_that_takes_none_for_the_best_is_refused_by_name(
 def test_a_space_before_an_answer_is_read_as_the_model_itself_reads_it() -> None:
     """A reward model trained on answers that begin with a space scored other tokens here."""
     assert score("baseline:length", ["Was?"] * 2, [" Blumen.", "Blumen."]) == [8, 7]
+
+
+@pytest.mark.parametrize("end", ["<|im_end|>", "</s>\n", " <|eot_id|>", "<pad><pad><pad>"])
+def test_end_tokens_behind_an_answer_change_no_score_whichever_way_it_comes(end: str) -> None:
+    """Trainers that decode with special tokens left them in the answer; servers took them off."""
+    ended = f"Blumen.{end}"
+    turns = [[{"role": "assistant", "content": ended}]]
+    prompts = [[{"role": "user", "content": "Was?"}]]
+    assert as_trl_reward("baseline:length")(prompts=["Was?"], completions=[ended]) == [7]
+    assert as_trl_reward("baseline:length")(prompts=prompts, completions=turns) == [7]
+    assert as_verl_reward("baseline:length")("x", ended, "", {"prompt": "Was?"}) == 7
+    assert score("baseline:length", ["Was?"], [ended]) == [7]
+    assert score("baseline:length", ["Was?"], [f"{end}?"]) == [len(f"{end}?")]
+
+
+def test_what_has_no_order_or_other_keys_is_no_list_of_responses() -> None:
+    """The keys of a dictionary were scored as the responses."""
+    answers = {"Blumen.": "Wein.", "Brot.": "Nichts."}
+    for given in (answers, set(answers)):
+        with pytest.raises(CarbError, match="a list"):
+            best_of_n("baseline:length", "Was?", given)  # type: ignore[arg-type]
+        with pytest.raises(CarbError, match="a list"):
+            score("baseline:length", ["Was?"] * 2, given)  # type: ignore[arg-type]
+
+
+def test_a_table_that_was_filtered_keeps_its_row_numbers() -> None:
+    pandas = pytest.importorskip("pandas")
+    found = best_of_n("baseline:length", "Was?", pandas.Series(["a", "Blumen."], index=[4, 7]))
+    assert (found.index, found.response) == (1, "Blumen.")

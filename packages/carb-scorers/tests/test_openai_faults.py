@@ -405,3 +405,17 @@ def test_a_certificate_that_the_environment_names_is_trusted_on_this_machine(
     monkeypatch.setenv("SSL_CERT_FILE", str(pem))
     (answer,) = ask(model(url, retries=0, patience=0))
     assert isinstance(answer, Generation)
+
+
+@pytest.mark.parametrize(("written", "finished"), [(50, False), (49, True), (0, True)])
+def test_a_stop_at_the_last_token_that_was_asked_for_is_a_cut(
+    serve: Callable[..., Server], written: int, finished: bool
+) -> None:
+    """Small servers call every end a stop: a verdict counted from half a sentence."""
+    answer = {**chat("At first [[A]] looks"), "usage": {"completion_tokens": written}}
+    (found,) = ask(model(serve([answer]).url))
+    assert isinstance(found, Generation)
+    assert found.finished == finished
+    (other,) = ask(model(serve([answer]).url, body='{"max_tokens": 700}'))
+    assert isinstance(other, Generation)
+    assert other.finished

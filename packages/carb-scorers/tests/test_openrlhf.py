@@ -113,6 +113,21 @@ OTHERS = {
     "Sailor": "<|im_start|>question\n{user}<|im_end|>\n<|im_start|>answer\n",
     "Vicuna of LLaMA-Factory": "{system}USER: {user} ASSISTANT:",
     "Chinese words": "用户：{user}\n助手：",
+    "R1-Zero": "A conversation between User and Assistant. The user asks a question, and the "
+    "Assistant solves it. The assistant first thinks. User: {user}\nAssistant: <think>",
+    "TinyZero": "A conversation between User and Assistant. The user asks, the Assistant solves it."
+    "\nUser: {user}\nAssistant: <think>\n",
+    "Ernie": "<|begin_of_sentence|>User: {user}\nAssistant: ",
+    "Granite 4": "<|start_of_role|>system<|end_of_role|>You are a helpful assistant. Please ensure "
+    "responses are professional, accurate, and safe.<|end_of_text|>\n"
+    "<|start_of_role|>user<|end_of_role|>{user}<|end_of_text|>\n"
+    "<|start_of_role|>assistant<|end_of_role|>",
+    "QwQ": "<|im_start|>system\nYou are a helpful and harmless assistant. You are Qwen developed "
+    "by Alibaba. You should think step-by-step.<|im_end|>\n<|im_start|>user\n{user}<|im_end|>\n"
+    "<|im_start|>assistant\n",
+    "Llama 2 with its own system": "<s>[INST] <<SYS>>\nYou are a helpful, respectful and honest "
+    "assistant. Always answer as helpfully as possible, while being safe.\n<</SYS>>\n\n"
+    "{user} [/INST]",
     "no template": "{user}",
     "a tokenizer's start alone": "<s>{user}",
 }
@@ -226,6 +241,8 @@ def test_what_no_known_family_wrote_is_refused(prompt: str) -> None:
         '[{"role": "user", "content": "Was?"}]',
         "[{'from': 'human', 'value': 'Was?'}]",
         '{"messages": [{"role": "user", "content": "Was?"}]}',
+        "A conversation between User and Assistant. User: Was?\nAssistant: Let me see.\n<think>",
+        "Kunde fragt: Was? Berater: <think>",
     ],
 )
 def test_turns_marked_by_unknown_words_are_refused(prompt: str) -> None:

@@ -25,7 +25,7 @@ from carb_data import (
     repeated_name,
     require,
 )
-from carb_scorers.integrations.openrlhf import Policy, bare_response, is_whole, response_in
+from carb_scorers.integrations.openrlhf import Policy, is_whole, response_in
 from carb_scorers.models.marks import has_tokens
 from carb_scorers.spec import asked_about, check_about, needs
 from carb_scorers.texts import Opened, Question, Scored, Text, check_company
@@ -261,8 +261,6 @@ class RewardServer:
                 raise RefusalError(
                     422, f"response {number} is a whole conversation. Send the answer alone."
                 )
-            if has_tokens(response):
-                response = bare_response(response)
             texts.append(Text(prompt, response, culture, language))
         return texts
 

@@ -301,8 +301,7 @@ def asked_about(
             )
     if "culture" in read and culture not in cultures:
         raise cultures.unknown(str(culture))
-    if language is not None:
-        check_language(language)
+    check_about(None, language)
     return culture or UNSPECIFIED, language or UNDETERMINED
 
 

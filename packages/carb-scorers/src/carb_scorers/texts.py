@@ -8,7 +8,7 @@ import re
 import threading
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set, Sized
 from dataclasses import dataclass
 from typing import Any
 
@@ -89,9 +89,10 @@ class Text:
 
     @property
     def answer(self) -> str:
-        """The response without the line breaks around it, which trainers and servers add or leave
-        out. A space stays: the model's own forward pass reads it, too."""
-        return self.response.strip("\r\n")
+        """The response as ``bare_answer`` leaves it."""
+        from carb_scorers.models.marks import bare_answer  # a baseline is opened without models
+
+        return bare_answer(self.response)
 
 
 @dataclass(frozen=True)
@@ -215,9 +216,9 @@ def request_about(
 def is_list(values: object, count: int | None = None) -> bool:
     """Whether it is a list or the like (not a text), with ``count`` values where a count is
     given."""
-    if not isinstance(values, Sized) or isinstance(values, str):
+    if isinstance(values, str | Mapping | Set):
         return False
-    return count is None or count == len(values)
+    return isinstance(values, Sized) and count in (None, len(values))
 
 
 def as_prompt(messages: object) -> Question:
@@ -367,11 +368,8 @@ def best_of_n(
         return Pick(None, None, scores, scored[0].rationale, error)
     levels = rounded(pl.Series(known, dtype=pl.Float64)).to_list()
     best = [position for position, level in enumerate(levels) if level == max(levels)]
-    tied: tuple[int, ...] = ()
-    first = best[0]
-    if len(best) > 1:
-        tied = tuple(best)
-    return Pick(first, responses[first], scores, scored[0].rationale, tied=tied)
+    tied = tuple(best) if len(best) > 1 else ()
+    return Pick(best[0], texts[best[0]].response, scores, scored[0].rationale, tied=tied)
 
 
 def score(

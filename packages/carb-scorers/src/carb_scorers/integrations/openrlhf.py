@@ -20,7 +20,14 @@ from itertools import chain, islice, pairwise
 from pydantic import ValidationError
 
 from carb_data import CarbError, Frozen, read_file
-from carb_scorers.models.marks import control_pattern, has_tokens, thought_marks, unthought
+from carb_scorers.models.marks import (
+    bare_answer,
+    control_pattern,
+    has_tokens,
+    opened_thought,
+    thought_marks,
+    unthought,
+)
 from carb_scorers.models.source import hf_library, model_source
 from carb_scorers.texts import Question, Turns, as_messages, conversation_of
 
@@ -29,10 +36,8 @@ __all__ = ["policy_of"]
 Pattern = re.Pattern[str]
 Shape = tuple[tuple[str, ...], Pattern]
 """Roles, and a template's text around their turns, which are the groups."""
-_CONTROL = rf"(?:{control_pattern().pattern}|\s)"
-_BEFORE = re.compile(rf"\A(?:{_CONTROL}|\ufffd)+")
+_BEFORE = re.compile(rf"\A(?:{control_pattern().pattern}|\s|\ufffd)+")
 """Also what is left of a letter that was cut."""
-_BEHIND = re.compile(rf"{_CONTROL}+\Z")
 _USER = re.compile(rf"(?:{control_pattern().pattern})\s*(?:user\s*)?\Z")
 _WORD = r"[^\W\d_][^\s:：#<>\[\]*|{}().,;!?。？！،؟、，]{0,23}"
 _WORDS = rf"{_WORD}(?:[^\S\n]{_WORD}){{0,2}}[^\S\n]?"
@@ -44,8 +49,6 @@ _FIRST_ROLE = re.compile(rf"(?:\A|\n)[^\S\n]*{_ROLE}\s*\S")
 _LAST_ROLE = re.compile(rf"(?:\A|\s){_ROLE}\s*\Z")
 _SHORTEST_END = 8
 """Characters besides spaces that the end of a prompt that was cut must share with a query."""
-_TAIL = 512
-"""Characters of a text's end that are read at a time; no control token is so long."""
 _LONGEST = 128
 """Characters of the longest control token, at most."""
 _MOST_TURNS = 16
@@ -154,7 +157,7 @@ def _begins_an_answer(prompt: str) -> bool:
         end = last.search(text, tail)
         if end is not None and first.search(text[: end.start() + 1]):
             return True
-    return _MESSAGES.match(prompt) is not None
+    return _MESSAGES.match(prompt) is not None or opened_thought(prompt, "") is not None
 
 
 def _turns(prompt: str, family: Family) -> Turns | None:
@@ -344,18 +347,17 @@ def response_in(query: str, prompt: str) -> str:
     Raises:
         CarbError: the query begins with neither.
     """
-    composed = partial(unicodedata.normalize, "NFC")
-    plain = partial(unicodedata.normalize, "NFKC")
+    composed, plain = (partial(unicodedata.normalize, name) for name in ("NFC", "NFKC"))
     for form in (str, composed, plain):
         whole = _BEFORE.sub("", form(query))
         asked = _BEFORE.sub("", form(prompt))
         if whole.startswith(asked):
-            return bare_response(whole[len(asked) :])
+            return bare_answer(whole[len(asked) :])
     length = _behind(whole, asked)
     if length is None:
         raise CarbError("does not begin with its prompt")
     spaces = asked[len(asked.rstrip()) :]
-    return bare_response(whole[length:].removeprefix(spaces))
+    return bare_answer(whole[length:].removeprefix(spaces))
 
 
 def is_whole(text: str, question: Question) -> bool:
@@ -364,8 +366,8 @@ def is_whole(text: str, question: Question) -> bool:
     asked = _folded(question if isinstance(question, str) else question[-1].content)
     if len(asked) < _SHORTEST_END:
         return False
-    begin, _ = thought_marks()
-    before, _, behind = _folded(begin.sub("", text)).partition(asked)
+    unmarked = thought_marks()[0].sub("", text)
+    before, _, behind = _folded(unmarked).partition(asked)
     end = _BEFORE.match(behind)
     if end is None or end[0] == behind:
         return False
@@ -374,15 +376,6 @@ def is_whole(text: str, question: Question) -> bool:
 
 def _folded(text: str) -> str:
     return " ".join(unicodedata.normalize("NFC", text).split())
-
-
-def bare_response(text: str) -> str:
-    """A text without the control tokens behind it; they are looked for at its end, since a search
-    from the front stops the server for seconds."""
-    end = len(text)
-    while match := _BEHIND.search(text, max(0, end - _TAIL), end):
-        end = match.start()
-    return text[:end].strip("\r\n")
 
 
 def _behind(query: str, prompt: str) -> int | None:

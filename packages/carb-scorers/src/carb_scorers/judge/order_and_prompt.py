@@ -148,19 +148,13 @@ NOT_TOLD = (
 
 def _scale(wording: Wording, words: Fields, falling: bool) -> dict[str, Any]:
     """The ends of the scale with their meanings, in the order of the prompt."""
-    ends = [
-        (wording.scale[0], fill(words["worst"], {}, "worst")),
-        (wording.scale[1], fill(words["best"], {}, "best")),
-    ]
+    ends = [*zip(wording.scale, ("worst", "best"), strict=True)]
     if falling:
         ends.reverse()
-    first, last = ends
-    return {
-        "first": first[0],
-        "first_means": first[1],
-        "last": last[0],
-        "last_means": last[1],
-    }
+    found: dict[str, Any] = {}
+    for name, (number, meaning) in zip(("first", "last"), ends, strict=True):
+        found |= {name: number, f"{name}_means": fill(words[meaning], {}, meaning)}
+    return found
 
 
 def _phrases(words: Fields, terms: Fields) -> dict[str, str]:

@@ -58,7 +58,7 @@ def parse_pick(
     """
     before = _words_before_letter(wording.before_letter)
     verdict = _verdict(text, partial(_label, before=before), wording, finished)
-    known = [label.upper() for label in labels]
+    known = list(labels)
     if verdict in known:
         if tie := _any_of(marks().ties).search(_with_plain_brackets(text)):
             raise VerdictError(f"right before its verdict '{verdict}' the text says '{tie[0]}'")

@@ -134,7 +134,7 @@ def load(target: str, options: HFOptions, loader: Any) -> Loaded:
     if missing:
         raise CarbError(
             f"The model '{target}' has no weights for "
-            f"{', '.join(missing[:3])}, which "
+            f"{', '.join(missing[:3])}, or none of the size that "
             f"{type(model).__name__} needs; scores would come from random numbers. Choose a "
             "model that was trained for this kind of scorer."
         )
@@ -159,15 +159,15 @@ def _opened(name: str, options: HFOptions, loader: Any) -> tuple[Any, Any, list[
         folder = str(file.parent)
         with redirect_stderr(StringIO()):  # a bar that no setting hides
             tokenizer = transformers.AutoTokenizer.from_pretrained(folder, **source)
-            unpacked = transformers.GgufConfig(dequantize=True)
-            model, info = _weights(folder, options, loader, quantization_config=unpacked, **source)
-        return model, tokenizer, sorted(info["missing_keys"]), gguf_revision(file)
+            source["quantization_config"] = transformers.GgufConfig(dequantize=True)
+            model, lacking = _weights(folder, options, loader, **source)
+        return model, tokenizer, sorted(lacking), gguf_revision(file)
     config = adapter_config(name, options.revision)
     if config is None:
         tokenizer = transformers.AutoTokenizer.from_pretrained(name, **source)
-        model, info = _weights(name, options, loader, **source)
+        model, lacking = _weights(name, options, loader, **source)
         revision = revision_of(name, options.revision)
-        return model, tokenizer, sorted(info["missing_keys"]), revision
+        return model, tokenizer, sorted(lacking), revision
     base = base_of(name, config)
     at = source | {"revision": config.get("revision")}
     config_file = adapter_file(name, "tokenizer_config.json", options.revision)
@@ -187,10 +187,8 @@ def _opened(name: str, options: HFOptions, loader: Any) -> tuple[Any, Any, list[
     return model, tokenizer, missing, f"{above}+base:{below}"
 
 
-def _weights(
-    name: str, options: HFOptions, loader: Any, **given: Any
-) -> tuple[Any, dict[str, Any]]:
-    """A model, and transformers' report of the loading."""
+def _weights(name: str, options: HFOptions, loader: Any, **given: Any) -> tuple[Any, set[str]]:
+    """A model, and the names of those of its weights that the file lacks or has in another size."""
     torch = hf_library("torch")
     transformers = hf_library("transformers")
     placed = {}
@@ -210,12 +208,14 @@ def _weights(
         dtype=dtype,
         use_safetensors=True,
         output_loading_info=True,
+        ignore_mismatched_sizes=True,
         **placed,
         **given,
     )
     _refuse_other_code(name, model, loader)
     refuse_dropped(name, model, info["unexpected_keys"])
-    return model, info
+    resized = {str(weight) for weight, *_ in info["mismatched_keys"]}
+    return model, resized.union(info["missing_keys"])
 
 
 def refuse_dropped(name: str, model: Any, unexpected: Iterable[str]) -> None:

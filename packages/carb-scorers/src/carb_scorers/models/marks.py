@@ -63,6 +63,21 @@ def guarded_unseen(text: str) -> str:
     return control_pattern().sub(broken_up, text)
 
 
+def bare_answer(text: str) -> str:
+    """An answer without the control tokens behind it, which decoders leave, and without the line
+    breaks around it, which trainers and servers add or leave out. A space stays: the model's own
+    forward pass reads it, too.
+
+    Tokens are looked for in 512 characters at the end, and none is so long: a search from the
+    front takes seconds.
+    """
+    last = re.compile(rf"\s*(?:{control_pattern().pattern})\s*\Z")
+    end = len(text)
+    while match := last.search(text, max(0, end - 512), end):
+        end = match.start()
+    return text[:end].strip("\r\n")
+
+
 def has_tokens(text: str) -> bool:
     """Whether a text has known control tokens, as chat templates and tokenizers write them."""
     return control_pattern().search(text) is not None
@@ -115,8 +130,7 @@ def opened_thought(prompt: str, template: str) -> str | None:
     that knows channels leaves the choice of one to the model."""
     known = marks()
     end = prompt.rstrip()
-    begin, _ = thought_marks()
-    for opening in begin.finditer(end):
+    for opening in thought_marks()[0].finditer(end):
         if opening.end() == len(end):
             return opening[0]
     if known.channel in template and end.endswith(known.before_channel):
@@ -127,9 +141,9 @@ def opened_thought(prompt: str, template: str) -> str | None:
 def written_text(tokenizer: Any, ids: Sequence[int]) -> str:
     """A model's text without special tokens but with the marks of its thoughts, some of which are
     special tokens. A thought without marks would pass for the answer."""
-    channels = marks().channel_tokens
-    known = tokenizer.all_special_ids
-    special = {token: str(tokenizer.convert_ids_to_tokens(token)) for token in known}
+    special = {}
+    for token in tokenizer.all_special_ids:
+        special[token] = str(tokenizer.convert_ids_to_tokens(token))
     added = getattr(tokenizer, "added_tokens_decoder", {})
     for token, one in added.items():
         if one.special:
@@ -138,8 +152,9 @@ def written_text(tokenizer: Any, ids: Sequence[int]) -> str:
     start = 0
     for index, token in enumerate(ids):
         mark = special.get(token, "")
-        of_thought = any(pattern.fullmatch(mark) for pattern in thought_marks())
-        if mark in channels or of_thought:
+        if mark in marks().channel_tokens or any(
+            pattern.fullmatch(mark) for pattern in thought_marks()
+        ):
             before = tokenizer.decode(ids[start:index], skip_special_tokens=True)
             parts += [before, mark]
             start = index + 1

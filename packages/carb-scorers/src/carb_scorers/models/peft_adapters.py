@@ -37,6 +37,11 @@ def adapter_config(name: str, revision: str | None) -> dict[str, Any] | None:
         base = content["base_model_name_or_path"]
     except (ValueError, KeyError, TypeError):
         base = None
+    if any(Path(name).glob("model*.safetensors")):
+        raise CarbError(
+            f"'{name}' holds an adapter beside the weights of a whole model, which have other "
+            "scores. Move one of the two to a folder of its own."
+        )
     if not isinstance(base, str) or not base:
         raise CarbError(
             f"The adapter '{name}' names no base model in {CONFIG} (base_model_name_or_path); "
@@ -88,7 +93,7 @@ def load_adapted(
     name: str,
     config: Config,
     loader: Any,
-    load_base: Callable[..., tuple[Any, dict[str, Any]]],
+    load_base: Callable[..., tuple[Any, set[str]]],
     revision: str | None,
 ) -> tuple[Any, list[str]]:
     """The base with the adapter in it, and those weights that neither of them has.
@@ -98,7 +103,7 @@ def load_adapted(
         config: the content of its ``adapter_config.json``.
         loader: a class with ``from_pretrained``, or the name of one of transformers.
         load_base: loads the base with further arguments of ``from_pretrained``; gives the model and
-            transformers' loading information.
+            the names of the weights that it lacks.
         revision: the adapter's on the hub.
 
     Raises:
@@ -111,11 +116,8 @@ def load_adapted(
         raise CarbError(f"The adapter '{name}' has no {WEIGHTS}; save it in safetensors format.")
     shapes = _shapes(weights)
     head = _head(config, loader, shapes)
-    labels = {"num_labels": shapes[head][0], "ignore_mismatched_sizes": True} if head else {}
-    model, info = load_base(**labels)
-    missing = {str(key) for key in info["missing_keys"]}
-    # Of what was made anew for another number of labels, the tuple has the name first.
-    missing |= {str(key[0]) for key in info.get("mismatched_keys", ())}
+    labels = {"num_labels": shapes[head][0]} if head else {}
+    model, missing = load_base(**labels)
     if gone := missing - set(shapes):
         return model, sorted(gone)
     table = _embeddings(model)

@@ -142,7 +142,8 @@ class ServerLanguageModel(ServerModel):
         seeds: Sequence[int | None] = [None] * len(prompts)
         if writing.temperature > 0:
             seeds = seeds_for(prompts, writing)
-        read = partial(self._generation, writing.watch)
+        longest = (common | self._extra)["max_tokens"]
+        read = partial(self._generation, writing.watch, longest)
         calls = []
         for prompt, seed in zip(prompts, seeds, strict=True):
             fields = common | {"seed": seed}
@@ -223,7 +224,9 @@ class ServerLanguageModel(ServerModel):
 
         return partial(self._endpoint.ask, path, body, first)
 
-    def _generation(self, watch: Watch | None, choice: Json, usage: Usage) -> Generation | Failure:
+    def _generation(
+        self, watch: Watch | None, longest: object, choice: Json, usage: Usage
+    ) -> Generation | Failure:
         message = choice.get("message") or {}
         content = message.get("content") if self._chat else choice["text"]
         if isinstance(content, list):  # content in parts
@@ -243,10 +246,9 @@ class ServerLanguageModel(ServerModel):
             return failure("parse", _ONLY_THOUGHT, usage)
         if not isinstance(content, str | None) or (content is None and "content" not in message):
             raise TypeError("the content is not text")
-        choices = None
-        if watch is not None:
-            choices = self._watched(watch, choice)
+        choices = self._watched(watch, choice) if watch else None
         finished = reasons <= _ENDS and told.get("matched_stop") != _NO_NUMBERS
+        finished &= usage.output_tokens != longest  # some servers call every end a stop
         return Generation(content or "", usage=usage, finished=finished, choices=choices)
 
     def _steps(self, choice: Json) -> list[Step]:
