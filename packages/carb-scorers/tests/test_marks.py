@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+import time
 
 import pytest
 
 from carb_scorers.integrations.openrlhf import TEMPLATES, response_in
 from carb_scorers.known import known_models
 from carb_scorers.models.marks import (
+    bare_answer,
     control_pattern,
     guarded_unseen,
     marks,
@@ -83,6 +85,20 @@ def test_no_start_of_a_text_is_missing_from_the_one_list(start: str) -> None:
     token = start.partition("(?=")[0].replace("\\", "")
     assert re.match(start, token * 2), "the pattern is the token, escaped"
     assert control_pattern().sub("", token) == ""
+
+
+def test_end_tokens_are_taken_off_in_linear_time() -> None:
+    """A call of a million padding tokens stopped the server for minutes."""
+    begun = time.process_time()
+    assert bare_answer("Blumen." + "<pad>" * 200_000) == "Blumen."
+    assert all(bare_answer(f"{'Blumen ' * 200}.") for _ in range(20_000))
+    assert time.process_time() - begun < 5
+
+
+@pytest.mark.parametrize("family", sorted(marks().families))
+def test_every_token_behind_an_answer_is_taken_off(family: str) -> None:
+    for token in marks().families[family]:
+        assert bare_answer(f"Blumen.{token}\n") == "Blumen."
 
 
 def test_every_family_of_the_registry_is_known() -> None:

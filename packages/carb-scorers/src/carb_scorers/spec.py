@@ -269,9 +269,7 @@ def needs(spec: ScorerSpec) -> tuple[str, ...]:
 
 @cache
 def _language_reader(kind: str) -> Callable[[ScorerSpec], bool]:
-    opener = None
-    if kind in kinds():
-        opener = _opener(kind)
+    opener = _opener(kind) if kind in kinds() else None
     if not isinstance(opener, Kind):
         return _asks_in_the_items_language
     return opener.reads_language

@@ -151,10 +151,8 @@ def _refused(
             f"{url} does not accept the key ({status}: {message}). Name its variable in key_env=."
         )
     if status in {403, 404, 405, 501} and not proven:
-        hint = "Are url= and the model's name"
-        if status == 403:
-            hint = "Are the key and its permissions"
-        raise CarbError(f"{url} answers {status}: {message}. {hint} right?")
+        asked = "the key and its permissions" if status == 403 else "url= and the model's name"
+        raise CarbError(f"{url} answers {status}: {message}. Are {asked} right?")
     if status in {400, 422} and (parameter := _refused_parameter(answer, message)):
         raise RequestError("http", f"{status}: {message}", parameter=parameter)
     larger = (
@@ -170,9 +168,7 @@ def _refused(
     too_long = (
         larger or code == "context_length_exceeded" or "context length" in message or status == 413
     )
-    kind = "http"
-    if too_long:
-        kind = "too-long"
+    kind = "too-long" if too_long else "http"
     if code == "content_filter":  # as Azure says it
         kind = "refused"
     raise RequestError(kind, f"{status}: {message}")
@@ -197,9 +193,7 @@ def _refused_parameter(answer: Any, message: str) -> str:
     named = _details(answer).get("param")
     if not isinstance(named, str) or not named:
         quoted = re.search(r"[Uu]nsupported (?:parameter|value)\W+(\w+)", message)
-        named = ""
-        if quoted:
-            named = quoted[1]
+        named = quoted[1] if quoted else ""
     unsupported = "unsupported" in _code_of(answer) or "unsupported" in message.lower()
     return named if unsupported else ""
 
