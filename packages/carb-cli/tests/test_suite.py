@@ -194,6 +194,28 @@ def test_a_result_is_not_kept_where_a_culture_has_another_name(
     assert "another set of place names" in " ".join(ended.stdout.split())
 
 
+def test_what_is_read_from_a_file_is_looked_at_again_however_long_its_path_is(
+    plugin: Path, data_file: Path, tmp_path: Path
+) -> None:
+    """Of a path only the first 255 characters were looked for, and ``~name`` was a traceback."""
+    there = tmp_path / ("d" * 120) / ("e" * 200)
+    there.mkdir(parents=True)
+    targets = {"there": str(there), "long": "x" * 300, "nobody": "~nobody-at-all"}
+    tables = {name: f'spec = "frail:{target}"' for name, target in targets.items()}
+    command = ["run", "--data", data_file, "--suite", suite(tmp_path, **tables)]
+    command += ["--out", tmp_path / "out"]
+    written = []
+    for _ in range(2):
+        ended = subprocess.run(
+            [sys.executable, "-m", "carb_cli", *map(str, command)], capture_output=True, text=True
+        )
+        assert ended.returncode == 0, ended.stderr
+        runs = {name: tmp_path / "out" / name / "run.json" for name in targets}
+        written.append({name: run.stat().st_mtime_ns for name, run in runs.items()})
+    first, then = written
+    assert {name for name in targets if first[name] != then[name]} == {"there"}
+
+
 def test_a_process_that_ends_early_or_takes_too_long_costs_no_table(
     carb: Carb, plugin: Path, data_file: Path, tmp_path: Path
 ) -> None:

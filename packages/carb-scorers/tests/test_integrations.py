@@ -456,9 +456,9 @@ def test_what_has_no_order_or_other_keys_is_no_list_of_responses() -> None:
     answers = {"Blumen.": "Wein.", "Brot.": "Nichts."}
     for given in (answers, set(answers)):
         with pytest.raises(CarbError, match="a list"):
-            best_of_n("baseline:length", "Was?", given)  # type: ignore[arg-type]
+            best_of_n("baseline:length", "Was?", given)
         with pytest.raises(CarbError, match="a list"):
-            score("baseline:length", ["Was?"] * 2, given)  # type: ignore[arg-type]
+            score("baseline:length", ["Was?"] * 2, given)
 
 
 def test_a_table_that_was_filtered_keeps_its_row_numbers() -> None:

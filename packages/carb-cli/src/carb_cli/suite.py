@@ -31,8 +31,6 @@ LOG = "log.txt"
 _ENDED = 'exec 3<&0 </dev/null; { read -r _ <&3; kill -KILL 0; } & exec 3<&- "$@"'
 """A shell's program that becomes a model's process, beside one that ends it once nobody holds the
 other end of its input: a suite that was killed, or whose terminal was closed, can end none."""
-_LONGEST_NAME = 255
-"""Characters of an option that may be a file's name."""
 _HINT = (
     "A table takes name (letters, digits and . _ @ -), spec, and perhaps revision, memory_gb "
     "and gpus."
@@ -66,9 +64,7 @@ class SuiteModel(Frozen):
         if self.gpus is not None:
             return self.gpus
         elsewhere = self.scorer.kind == "baseline" or self.scorer.options.get("backend") == "openai"
-        if elsewhere or not any_gpu:
-            return 0
-        return 1
+        return 0 if elsewhere or not any_gpu else 1
 
 
 class Outcome(Frozen):
@@ -227,16 +223,26 @@ def _is_done(task: _Task, dataset: Dataset) -> bool:
     """Whether the same command has scored the same sets. What a command reads from files may have
     changed: a model, a form, names of cultures; then its process looks what is kept."""
     record = _record_of(task)
-    options = {"--fresh", "--retry-errors", "--culture-file"}
-    if record is None or "CARB_CULTURES" in os.environ or options & {*task.arguments}:
+    if record is None or "CARB_CULTURES" in os.environ:
+        return False
+    if {"--fresh", "--retry-errors", "--culture-file"} & {*task.arguments}:
         return False
     scorer = task.model.scorer
-    values = (scorer.target, *scorer.options.values())
-    if any(Path(value[:_LONGEST_NAME]).expanduser().exists() for value in values):
+    if any(map(_is_there, (scorer.target, *scorer.options.values()))):
         return False
-    same = record.dataset.fingerprint == dataset.fingerprint
-    same = same and record.versions.get("carb-scorers") == version("carb-scorers")
-    return same and exit_code(record) == OK
+    return (
+        record.dataset.fingerprint == dataset.fingerprint
+        and record.versions.get("carb-scorers") == version("carb-scorers")
+        and exit_code(record) == OK
+    )
+
+
+def _is_there(value: str) -> bool:
+    """Whether the value of an option names a file or folder."""
+    try:
+        return Path(value).expanduser().exists()
+    except (OSError, RuntimeError):  # too long for a name, or the home of nobody
+        return False
 
 
 def _record_of(task: _Task) -> RunRecord | None:
@@ -245,9 +251,7 @@ def _record_of(task: _Task) -> RunRecord | None:
         record = RunRecord.read(task.folder)
     except CarbError:
         return None
-    if record.command == ("carb", *task.arguments):
-        return record
-    return None
+    return record if record.command == ("carb", *task.arguments) else None
 
 
 class _Machine:
@@ -299,9 +303,7 @@ class _Cluster:
         at its GPUs'."""
         model = task.model
         number = model.wanted(any_gpu=any("GPU" in machine for machine in self._machines))
-        memory = 0
-        if not number:
-            memory = int((model.memory_gb or 0.0) * 1e9)
+        memory = 0 if number else int((model.memory_gb or 0.0) * 1e9)
         if not any(
             has.get("GPU", 0) >= number and has.get("memory", 0) >= memory for has in self._machines
         ):
@@ -352,7 +354,7 @@ def _on_a_machine(task: _Task, here: Path) -> Outcome:
 
 async def _tried(task: _Task, there: Sequence[Gpu], taken: Sequence[Gpu]) -> Outcome:
     """Score with one model on some of the GPUs, if it fits."""
-    if (why := unfit(task.model, there)) is not None:
+    if why := unfit(task.model, there):
         return Outcome(why=why)
     visible = {
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
@@ -401,9 +403,7 @@ def _outcome(code: int, printed: str, folder: Path) -> Outcome:
         return Outcome(shown=True)
     if code < 0:
         ended = signal.Signals(-code).name
-        perhaps = ""
-        if ended == "SIGKILL":
-            perhaps = ", perhaps for want of memory"
+        perhaps = ", perhaps for want of memory" if ended == "SIGKILL" else ""
         return Outcome(why=f"its process was ended by {ended}{perhaps}")
     if code == FAILED and "Traceback" not in printed:
         return Outcome(

@@ -148,13 +148,17 @@ NOT_TOLD = (
 
 def _scale(wording: Wording, words: Fields, falling: bool) -> dict[str, Any]:
     """The ends of the scale with their meanings, in the order of the prompt."""
-    ends = [*zip(wording.scale, ("worst", "best"), strict=True)]
+    named = zip(wording.scale, ("worst", "best"), strict=True)
+    ends = [(number, fill(words[name], {}, name)) for number, name in named]
     if falling:
         ends.reverse()
-    found: dict[str, Any] = {}
-    for name, (number, meaning) in zip(("first", "last"), ends, strict=True):
-        found |= {name: number, f"{name}_means": fill(words[meaning], {}, meaning)}
-    return found
+    (first, first_means), (last, last_means) = ends
+    return {
+        "first": first,
+        "first_means": first_means,
+        "last": last,
+        "last_means": last_means,
+    }
 
 
 def _phrases(words: Fields, terms: Fields) -> dict[str, str]:

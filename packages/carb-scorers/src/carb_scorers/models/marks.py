@@ -71,11 +71,12 @@ def bare_answer(text: str) -> str:
     Tokens are looked for in 2,048 characters at the end, and none is so long: a search from the
     front takes seconds.
     """
+    end = len(text)
     if text.rstrip()[-1:] in {*"<>[]|"}:  # as every token ends, and few texts
         last = re.compile(rf"(?:\s*(?:{control_pattern().pattern}))+\s*\Z")
-        while match := last.search(text, len(text) - 2048):
-            text = text[: match.start()]
-    return text.strip("\r\n")
+        while match := last.search(text, end - 2048, end):
+            end = match.start()
+    return text[:end].strip("\r\n")
 
 
 def has_tokens(text: str) -> bool:
@@ -152,9 +153,8 @@ def written_text(tokenizer: Any, ids: Sequence[int]) -> str:
     start = 0
     for index, token in enumerate(ids):
         mark = special.get(token, "")
-        if mark in marks().channel_tokens or any(
-            pattern.fullmatch(mark) for pattern in thought_marks()
-        ):
+        of_thought = any(pattern.fullmatch(mark) for pattern in thought_marks())
+        if of_thought or mark in marks().channel_tokens:
             before = tokenizer.decode(ids[start:index], skip_special_tokens=True)
             parts += [before, mark]
             start = index + 1
