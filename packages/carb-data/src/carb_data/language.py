@@ -93,7 +93,7 @@ other groups need not be loaded, which takes seconds; Lingua does so from 120.""
 def language_tag(name: str) -> str:
     """The BCP 47 tag of a language: ``English``, ``Deutsch``, ``kor``, ``EN`` and ``arb_Arab`` are
     ``en``, ``de``, ``ko``, ``en`` and ``ar``; what names no language stays as it is."""
-    text = re.sub(r"(?<=_[A-Z]{2})[.@].*", "", name.strip())  # the encoding of a locale
+    text = re.sub(r"(?<=_[A-Z]{2})\.[\w-]+\Z", "", name.strip())  # the encoding of a locale
     if code := _CODES.get(text.casefold()):
         return code
     language, *parts = re.split("[-_]", text)
