@@ -24,7 +24,7 @@ from carb_data.registry import cultures
 from carb_data.shapes import find_shape, heading_of, is_known
 from carb_data.sources.declared_rules import Made, apply
 from carb_data.sources.source_files import read_text
-from carb_data.table_sets import sets_of
+from carb_data.table_sets import Reader
 from carb_data.tables import read_table
 
 _LETTERS = "abcdefgh"
@@ -77,7 +77,7 @@ def _tables(declaration: Declaration, part: Part, path: Path) -> Iterator[BonSet
         prefix = ""
         if len(paths) > 1:
             prefix = file.name
-        yield from sets_of(table, shape, {}, cultures, prefix)
+        yield from Reader(table, shape, {}, cultures, prefix).sets()
         for note in table.notes:
             yield f"{file.name}: {note}"
         for problem in table.problems:
