@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 from filelock import FileLock
 
-from carb_data import CarbError, Dataset, cultures
+from carb_data import BonSet, CarbError, Dataset, Kind, cultures
 from carb_data.table import COLUMNS
 from carb_scorers import Scorer, ScoreRequest, ScoreResult, Usage, evaluate
 from carb_scorers.blind import blind
@@ -521,3 +521,104 @@ def test_a_stopped_scorer_reports_its_last_error(tmp_path: Path) -> None:
     last = next(blind(many[STOP_AFTER + 3], seed=0, comparative=True)).request.request_id
     with pytest.raises(CarbError, match=f"{STOP_AFTER} requests in a row.*http: 502 of {last}"):
         go(tmp_path, Gone(), dataset=many)
+
+
+def files_of(out: Path) -> dict[str, tuple[bytes, int]]:
+    """Content and identity of each file of results."""
+    names = ("scores.parquet", "errors.jsonl", "dataset.parquet")
+    paths = [out / name for name in names] + [*(out / "journal").glob("*.jsonl")]
+    return {path.name: (path.read_bytes(), path.stat().st_ino) for path in paths}
+
+
+def test_a_finished_run_called_again_stands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It made every request and every file again, for two minutes of a million sets."""
+    first = go(tmp_path, Counting(), "baseline:length", command=["first"])
+    before = files_of(tmp_path)
+    monkeypatch.setattr("carb_scorers.run.execute.blind", None)
+    again = go(tmp_path, Counting(), "baseline:length", command=["again"])
+    assert files_of(tmp_path) == before
+    assert again.scorers == first.scorers
+    assert again == RunRecord.read(tmp_path)
+    assert (again.command, again.contents) == (("again",), first.contents)
+
+
+def cut_journal(out: Path) -> None:
+    (path,) = (out / "journal").glob("*.jsonl")
+    path.write_bytes(path.read_bytes()[:-40])
+
+
+def edit_record(out: Path, old: str, new: str) -> None:
+    text = (out / "run.json").read_text(encoding="utf-8")
+    assert old in text
+    (out / "run.json").write_text(text.replace(old, new), encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda out: (out / "scores.parquet").write_bytes(b"PAR1"),
+        lambda out: (out / "errors.jsonl").unlink(),
+        lambda out: (out / "dataset.parquet").write_bytes(b""),
+        lambda out: edit_record(out, '"errors": 2', '"errors": 0'),
+        lambda out: edit_record(out, '"carb-scorers": "', '"carb-scorers": "0.'),
+        lambda out: edit_record(out, '"contents": "', '"contents": "0'),
+        cut_journal,
+    ],
+    ids=["table", "errors", "sets", "counts", "version", "contents", "journal"],
+)
+def test_what_is_kept_of_a_finished_run_is_believed_only_as_it_was_written(
+    tmp_path: Path, damage: Callable[[Path], object]
+) -> None:
+    bad = [one.request_id for one in blind(DATASET[2], seed=0, comparative=True)][:2]
+    first = go(tmp_path, Counting(errors=bad))
+    scores = table(tmp_path)
+    damage(tmp_path)
+    again = go(tmp_path, Counting(errors=bad))
+    one, other = first.scorers[0], again.scorers[0]
+    assert (other.items, other.errors, other.scored) == (one.items, one.errors, one.scored)
+    assert table(tmp_path).equals(scores)
+    assert Dataset.load(tmp_path / "dataset.parquet") == DATASET
+    assert len((tmp_path / "errors.jsonl").read_text(encoding="utf-8").splitlines()) == 2
+    assert again.versions["carb-scorers"] == first.versions["carb-scorers"]
+
+
+def with_headings(item: BonSet) -> BonSet:
+    return item.changed(kind=Kind.WORD, place="named", form="reply")
+
+
+def with_answers_turned(item: BonSet) -> BonSet:
+    return item.changed(responses=item.responses[::-1])
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        Dataset(reversed([*DATASET])),
+        Dataset(map(with_headings, DATASET)),
+        Dataset(map(with_answers_turned, DATASET)),
+    ],
+    ids=["order", "headings", "answers"],
+)
+def test_sets_with_the_same_fingerprint_are_written_as_they_are_now(
+    tmp_path: Path, changed: Dataset
+) -> None:
+    assert changed.fingerprint == DATASET.fingerprint
+    go(tmp_path, Counting())
+    again = Counting()
+    go(tmp_path, again, dataset=changed)
+    assert again.asked == []
+    assert Dataset.load(tmp_path / "dataset.parquet") == changed
+    assert plain(table(tmp_path)).equals(plain(evaluate(changed, [Counting()]).frame))
+
+
+def test_a_finished_run_has_the_prices_of_the_last_call(tmp_path: Path) -> None:
+    first = go(tmp_path, Counting()).scorers[0]
+    dearer = Counting()
+    dearer.spec = dearer.spec.changed(parameters={"price_in": 4.0, "price_out": 20.0})
+    again = go(tmp_path, dearer).scorers[0]
+    assert first.cost is not None
+    assert again.cost == pytest.approx(2 * first.cost)
+    assert again.spec == dearer.spec
+    assert dearer.asked == []

@@ -50,6 +50,5 @@ def _cut(name: str, parts: int) -> str:
     """A spec string whose target keeps only the last parts of its path."""
     kind, separator, rest = name.partition(":")
     target, question, query = rest.partition("?")
-    last = target.rstrip("/").split("/")[-parts:]
-    kept = "/".join(last) or target
+    kept = "/".join(target.rstrip("/").split("/")[-parts:]) or target
     return f"{kind}{separator}{kept}{question}{query}"

@@ -134,10 +134,11 @@ def reviewable(data: str, cultures: Sequence[str] = ()) -> Dataset:
         kept = mains
     sizes = Counter(item.culture for item in kept)
     for culture in cultures:
-        places = []
-        for name, count in sorted(sizes.items()):
-            if name in registry and registry[name].parent == culture:
-                places.append(f"{name} ({count})")
+        places = [
+            f"{name} ({count})"
+            for name, count in sorted(sizes.items())
+            if name in registry and registry[name].parent == culture
+        ]
         if len(places) > 1:
             raise CarbError(
                 f"'{culture}' has several places, and people are asked about the one where they "
@@ -198,8 +199,7 @@ def spread(dataset: Dataset, limit: int) -> Dataset:
     for sets in families.values():
         mains = (item for item in sets if is_main(item.culture, item.language))
         first = next(mains, sets[0])
-        root = registry.root_id(first.culture)
-        spoken = (root, first.language)
+        spoken = (registry.root_id(first.culture), first.language)
         culture = cultures.setdefault(spoken, len(cultures))
         domain = domains.setdefault(first.domain, len(domains))
         incomplete = not is_complete(sets)

@@ -65,7 +65,9 @@ class Attack(Frozen):
     @property
     def works(self) -> bool:
         """Whether the interval lies above chance."""
-        return (self.low or 0.0) > (self.chance or 0.0)
+        if self.low is None or self.chance is None:
+            return False
+        return self.low > self.chance
 
     @property
     def shortfall(self) -> float:
@@ -75,7 +77,9 @@ class Attack(Frozen):
     @property
     def severe(self) -> bool:
         """Whether its interval lies ten points or more above chance."""
-        return (self.low or 0.0) >= (self.chance or 0.0) + 0.1
+        if self.low is None or self.chance is None:
+            return False
+        return self.low >= self.chance + 0.1
 
 
 class AuditReport(Frozen):
@@ -234,17 +238,14 @@ def share_won(item: BonSet, row: Sequence[float]) -> float:
     """1 where the right answer has the largest number, 1/k where k answers have it, else 0."""
     # carb_metrics.ties decides elsewhere; these numbers are exact, and no rounding is needed.
     most = max(row)
-    best = []
-    for response, value in zip(item.responses, row, strict=True):
-        if value == most:
-            best.append(response.role is Role.CHOSEN)
+    pairs = zip(item.responses, row, strict=True)
+    best = [response.role is Role.CHOSEN for response, value in pairs if value == most]
     return sum(best) / len(best)
 
 
 def clopper_pearson(share: float, n: float, error: float) -> tuple[float, float]:
     """Clopper and Pearson's interval; an effective number of trials need not be whole."""
-    stats = require("scipy.stats", "carb-data[checks]")
-    beta = stats.beta
+    beta = require("scipy.stats", "carb-data[checks]").beta
     wins = share * n
     losses = n - wins
     tail = error / 2
@@ -292,8 +293,7 @@ def _effective(wins: Sequence[float], names: Sequence[str]) -> float:
     if variance == 0:
         return float(n)
     effective = mean * (1 - mean) / variance
-    at_least = max(apart, effective)
-    return float(min(n, at_least))
+    return float(min(n, max(apart, effective)))
 
 
 def _hard(

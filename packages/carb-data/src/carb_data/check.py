@@ -182,8 +182,7 @@ def _repeated_responses(item: BonSet) -> Iterator[Finding]:
         # 1.234,5 and 1,234.5 are two answers: marks within numbers count.
         numbers = _NUMBER.findall(response.text)
         words = normalise(response.text) or response.text
-        text = " ".join([words, *numbers])
-        first = seen.setdefault(text, response)
+        first = seen.setdefault(" ".join([words, *numbers]), response)
         if first is response:
             continue
         message = f"the same text as '{first.id}'"

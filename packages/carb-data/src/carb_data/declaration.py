@@ -24,8 +24,7 @@ from carb_data.validation import parse_file, validate
 
 def _split(value: object) -> object:
     if isinstance(value, str):
-        parts = map(str.strip, value.split(","))
-        return tuple(filter(None, parts))
+        return tuple(filter(None, map(str.strip, value.split(","))))
     return value
 
 
@@ -442,9 +441,7 @@ def read_declaration(path: Path) -> Declaration:
         CarbError: the file is missing, not TOML, or no declaration; with the field.
     """
     content = parse_file(path, "declaration")
-    parts: list[dict[str, Any]] = []
-    for part in content.get("parts", []):
-        parts += _variants(part)
+    parts = [one for part in content.get("parts", []) for one in _variants(part)]
     whole = content | {"parts": parts}
     return validate(Declaration, whole, f"{path} is not a valid declaration of a source")
 

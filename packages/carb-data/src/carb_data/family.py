@@ -180,10 +180,7 @@ def load_families(folder: Path) -> list[BonSet]:
             )
     if problems:
         raise DataError(problems, "Correct these lines and run the command again.")
-    sets: list[BonSet] = []
-    for line in bank.families:
-        sets += expand_family(line.content, facts)
-    return sets
+    return [item for line in bank.families for item in expand_family(line.content, facts)]
 
 
 def missing_facts(family: Family, facts: Mapping[str, Fact]) -> list[str]:

@@ -64,8 +64,7 @@ SUFFIXES = (".jsonl", ".jsonl.gz", ".parquet")
 
 def suffix_of(path: Path) -> str | None:
     """The ending of a file's name among ``SUFFIXES``, or None."""
-    name = path.name.lower()
-    return next(filter(name.endswith, SUFFIXES), None)
+    return next(filter(path.name.lower().endswith, SUFFIXES), None)
 
 
 def _valid(

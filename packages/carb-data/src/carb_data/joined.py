@@ -22,8 +22,7 @@ class Joined:
     def tie(self, name: str, tie: Hashable) -> None:
         """Join a name with all that were given the same tie; null ties nothing."""
         if tie is not None:
-            first = self._first.setdefault(tie, name)
-            self.join(first, name)
+            self.join(self._first.setdefault(tie, name), name)
 
     def name(self, one: str) -> str:
         """The least of all names that stand for the same thing as ``one``."""

@@ -22,6 +22,7 @@ import polars as pl
 from filelock import FileLock, Timeout
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
+from carb_data.collector import uncollected
 from carb_data.errors import CarbError
 from carb_data.models import Frozen
 from carb_data.validation import first_defect
@@ -57,8 +58,9 @@ class OtherHeadError(CarbError):
         self.changed = tuple(changed)
         """Fields of the head that differ."""
         super().__init__(
-            f"{path} holds records of something else: {' and '.join(changed)} differ. Choose "
-            "another file, or remove it."
+            f"{path} holds records of something else: {' and '.join(changed)} differ. "
+            "Choose another file, or "
+            f"remove it."
         )
 
 
@@ -191,6 +193,7 @@ def read_store(path: Path, head: type[H], record: type[R]) -> tuple[H, list[R]]:
     return _parsed(path, whole_lines(path), head, record)
 
 
+@uncollected()
 def _parsed(
     path: Path,
     lines: Sequence[bytes],

@@ -194,8 +194,7 @@ def detect_all(texts: Sequence[str]) -> list[str | None]:
                 languages[text] = _by_words(text, usual)
     unclear = [text for text, language in languages.items() if language is None]
     with suppress(MissingExtraError):
-        carried = _carried(unclear)
-        languages.update(zip(unclear, carried, strict=True))
+        languages.update(zip(unclear, _carried(unclear), strict=True))
     for text, language in languages.items():
         if language not in DETECTED or _is_foreign(text, language):
             languages[text] = None
@@ -282,8 +281,7 @@ def _by_words(text: str, usual: str | None = None) -> str | None:
         language = _by_grammar(small.split())
         if language is not None:
             return language
-    words = _WORD.findall(small)
-    return _by_grammar(words, usual)
+    return _by_grammar(_WORD.findall(small), usual)
 
 
 def _by_grammar(words: Sequence[str], usual: str | None = None) -> str | None:
@@ -339,8 +337,7 @@ def _own_script(text: str) -> str | None:
             counts = _counts(_WORD.findall(text))
             return _most(counts, language) or language
     han = len(_HAN.findall(text))
-    unquoted = _QUOTED.sub("", text)
-    kana = len(_KANA.findall(unquoted))
+    kana = len(_KANA.findall(_QUOTED.sub("", text)))
     if han + kana > half and 2 * kana > han:
         return "ja"
     if kana or han <= max(half, _LONGEST_WITHOUT_KANA):

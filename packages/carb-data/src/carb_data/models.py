@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from datetime import date
 from enum import StrEnum
+from functools import cache
 from html import escape
 from typing import Annotated, Literal, Self
 
@@ -166,6 +167,15 @@ def _is_model(kind: type) -> bool:
     return Frozen in kind.__mro__  # pydantic's own check of an instance takes microseconds
 
 
+@cache
+def _without_values(kind: type[BaseModel]) -> dict[str, None]:
+    """A dictionary of a model's fields whose copies share its keys, as Python's own objects do."""
+    empty = object.__new__(kind)
+    for name in kind.model_fields:
+        object.__setattr__(empty, name, None)
+    return empty.__dict__
+
+
 def html_table(rows: Iterable[Iterable[object]]) -> str:
     """A table for a notebook, whose cells may hold tables; texts are escaped."""
     lines = []
@@ -212,27 +222,24 @@ class Frozen(BaseModel):
         """The same model and its parts, in place, in a third of the memory.
 
         pydantic gives each model a set of the fields that were given and a dictionary of its own.
-        Models with the same fields share the set here. Values are set again one by one, so that
-        Python shares the dictionary's keys. A text of many models, such as a licence or a mirrored
-        answer, is kept once.
+        Models with the same fields share the set here, and those of a kind the dictionary's keys. A
+        text of many models, such as a licence or a mirrored answer, is kept once.
         """
-        given = self.model_fields_set
+        given = self.__pydantic_fields_set__
         values = self.__dict__
-        given = _given.setdefault((type(self), frozenset(given)), given)
-        object.__setattr__(self, "__pydantic_fields_set__", given)
-        object.__delattr__(self, "__dict__")
-        set_value = object.__setattr__
         for name, value in values.items():
             kind = type(value)
             if kind is str:
-                value = sys.intern(value)
+                values[name] = sys.intern(value)
             elif kind is tuple:
                 for part in value:
                     if _is_model(type(part)):
                         part.compacted()
             elif _is_model(kind):
                 value.compacted()
-            set_value(self, name, value)
+        set_dict, set_given, *_ = _SLOTS
+        set_dict(self, _without_values(type(self)) | values)
+        set_given(self, _given.setdefault((type(self), frozenset(given)), given))
         return self
 
     def changed(self, **values: object) -> Self:

@@ -113,9 +113,7 @@ def _near_copies(
     for one, other in _held(ordered):
         if origin[one] == origin[other]:
             continue
-        ours = _right(ordered[one])
-        theirs = _right(ordered[other])
-        pairs = product(ours, theirs)
+        pairs = product(_right(ordered[one]), _right(ordered[other]))
         if any(_alike(*pair) for pair in pairs):
             yield names[one], names[other]
 
@@ -185,11 +183,9 @@ def _shared_grams(sizes: pl.DataFrame, grams: Iterable[set[int]]) -> pl.DataFram
         grams: those of each unit.
     """
     filled = sizes.filter(col("size") > 0)
-    repeats = col("unit").repeat_by("size")
-    numbers = filled.select(repeats.explode())
+    numbers = filled.select(col("unit").repeat_by("size").explode())
     every = [*chain.from_iterable(grams)]
-    hashes = pl.Series(every, dtype=pl.Int64)
-    rows = numbers.with_columns(gram=hashes)
+    rows = numbers.with_columns(gram=pl.Series(every, dtype=pl.Int64))
     several = rows.filter(col("gram").is_duplicated())  # few
     return several.with_columns(width=pl.len().over("gram"))
 

@@ -157,8 +157,7 @@ def sharing(items: Sequence[BonSet]) -> Iterator[tuple[BonSet, BonSet]]:
     owners = {item.id: item for item in items}
     for item in items:
         for number, *_ in wanted.hits(item):
-            name = wanted.texts[number].item_id
-            yield owners[name], item
+            yield owners[wanted.texts[number].item_id], item
 
 
 @dataclass(frozen=True, slots=True)

@@ -423,8 +423,7 @@ def _refuse_marks(table: Table, columns: Columns) -> None:
 
 
 def _plain_cells(records: Iterable[Record], names: Sequence[str]) -> set[str]:
-    cells = map(str, _cells(records, *names))
-    return {*map(plain, cells)}
+    return {*map(plain, map(str, _cells(records, *names)))}
 
 
 # what to tell of a table
@@ -442,10 +441,11 @@ def note_columns(table: Table, shape: Shape) -> None:
         text = _first(name, records)
         if text.count(" ") > _WORDS_OF_A_SOURCE and "://" not in text:
             read.discard(name)  # what a question is about, and no address
-    unread = []
-    for name, title in table.titles.items():
-        if name in filled and name not in read:
-            unread.append(f"{title} ({filled[name]:,} of {len(records):,} rows filled)")
+    unread = [
+        f"{title} ({filled[name]:,} of {len(records):,} rows filled)"
+        for name, title in table.titles.items()
+        if name in filled and name not in read
+    ]
     if unread:
         table.notes.append(f"Not read: {', '.join(unread)}.")
     table.notes += _joined(table, shape, records[:_SAMPLE])
@@ -511,8 +511,7 @@ def _tie_columns(names: Sequence[str], records: Sequence[Record]) -> list[_Tie]:
 def _is_tie(row: Record, names: _Tie) -> bool:
     if len(names) > 1:
         return _difference(row, *names) == 0
-    flag = str(row.get(names[0]))
-    return flag.casefold() in ("true", "1", "yes")
+    return str(row.get(names[0])).casefold() in ("true", "1", "yes")
 
 
 def _difference(row: Record, chosen: str, rejected: str) -> float:

@@ -76,8 +76,7 @@ def overlap(prompt: str, texts: tuple[str, ...]) -> Values:
 def _of_answers(texts: tuple[str, ...]) -> dict[str, Values]:
     each = [*map(_of_answer, texts)]
     features = {name: tuple(answer[name] for answer in each) for name in each[0]}
-    by_grams = _cosines(texts)
-    features["likeness (3-grams)"] = _to_others(by_grams)
+    features["likeness (3-grams)"] = _to_others(_cosines(texts))
     return features
 
 
@@ -206,8 +205,7 @@ def _cosines(texts: Sequence[str]) -> list[list[float]]:
 def _dot(one: Pieces, other: Pieces) -> int:
     shared = one.keys() & other.keys()
     ours = map(one.__getitem__, shared)
-    theirs = map(other.__getitem__, shared)
-    return sum(map(mul, ours, theirs))
+    return sum(map(mul, ours, map(other.__getitem__, shared)))
 
 
 def _to_others(table: Sequence[Sequence[float]]) -> Values:
@@ -259,8 +257,7 @@ def _traits(text: str) -> tuple[object, ...]:
 
 # does a text name a culture?
 
-_TAGS = "ar de en es ja ko ru th vi zh"
-LANGUAGES = frozenset(_TAGS.split())
+LANGUAGES = frozenset({"ar", "de", "en", "es", "ja", "ko", "ru", "th", "vi", "zh"})
 """Languages in which the shipped patterns know the names of cultures."""
 
 _LABELS: dict[str, list[str]] = resource("labels")

@@ -109,6 +109,8 @@ class ScoreTable:
         """
         if not tables:
             return cls(pl.DataFrame(schema=COLUMNS))
+        if len(tables) == 1:
+            return tables[0]
         columns = tables[0].frame.columns
         for index, table in enumerate(tables):
             if table.frame.columns != columns:
@@ -153,7 +155,8 @@ class ScoreTable:
             for response in item.answers
             if response.id in scores
         )
-        return cls(pl.DataFrame(rows, schema=COLUMNS, orient="row"))
+        columns = zip(*rows, strict=True)
+        return cls(pl.DataFrame([*columns] or None, schema=COLUMNS, orient="col"))
 
     def with_items(self, dataset: Dataset) -> ScoreTable:
         """This table with the columns of ``OPTIONAL``, null where the data set lacks the item.
@@ -277,8 +280,9 @@ def _refuse_repeated(frame: pl.DataFrame) -> None:
         first = twice.row(0, named=True)
         two = " and ".join(map(str, first["row"][:2]))
         raise CarbError(
-            f"Not a score table: scorer '{first['scorer']}' has response '{first['response_id']}' "
-            f"of item '{first['item_id']}' twice, in rows {two} (counted from 0)."
+            f"Not a score table: scorer '{first['scorer']}' has response "
+            f"'{first['response_id']}' of item "
+            f"'{first['item_id']}' twice, in rows {two} (counted from 0)."
         )
 
 

@@ -239,8 +239,7 @@ def _each(error: ValidationError) -> Iterator[tuple[str, str, dict[str, Any]]]:
             unlike = "does not have the form that it needs"
             reason = _DEFECTS["patterns"].get(context["pattern"], unlike)
         elif kind in _DEFECTS["types"]:
-            plain = _DEFECTS["types"][kind]
-            reason = plain.format(**context)
+            reason = _DEFECTS["types"][kind].format(**context)
         yield field, reason, dict(detail)
 
 

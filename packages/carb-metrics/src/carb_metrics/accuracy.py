@@ -124,8 +124,7 @@ class Breakdown(OfSets):
     def of(self, scorer: str) -> Breakdown:
         """The part of one scorer."""
         parts = {name: part.of(scorer) for name, part in self if isinstance(part, Grouped)}
-        overall = parts["by_domain"].overall
-        return self.changed(overall=overall, **parts)
+        return self.changed(overall=parts["by_domain"].overall, **parts)
 
 
 def breakdown(
@@ -158,8 +157,7 @@ def breakdown(
     """
     scores, counted = counted_sets(scores, mirrors=mirrors)
     sets = describe(scores.sets)
-    scorers = sets["scorer"].n_unique()
-    several = ("scorer",) if scorers > 1 else ()
+    several = ("scorer",) if sets["scorer"].n_unique() > 1 else ()
     tables = {}
     for keys in (
         ("culture",),
@@ -170,8 +168,7 @@ def breakdown(
         ("script",),
     ):
         part = grouped_accuracy(sets, (*several, *keys), confidence)
-        name = "_".join(("by", *keys))
-        tables[name] = part.changed(counted=counted)
+        tables["_".join(("by", *keys))] = part.changed(counted=counted)
     return Breakdown(
         counted=counted,
         overall=tables["by_domain"].overall,

@@ -213,20 +213,17 @@ def reliability(
         cluster: (n,) the cluster of each case, by number.
         seed: the seed of the simulation.
     """
-    percents = np.linspace(0, 100, BINS + 1)
-    edges = np.percentile(stated, percents)
+    edges = np.percentile(stated, np.linspace(0, 100, BINS + 1))
     bin_of = np.searchsorted(edges[1:-1], stated, side="left")
     n = np.bincount(bin_of, minlength=BINS)
     used = np.flatnonzero(n)
     mean_said = np.bincount(bin_of, stated, BINS)[used] / n[used]
     accuracy = np.bincount(bin_of, right, BINS)[used] / n[used]
-    distance = np.abs(accuracy - mean_said)
-    ece = float(distance @ n[used] / len(stated))
+    ece = float(np.abs(accuracy - mean_said) @ n[used] / len(stated))
     used_bin = np.searchsorted(used, bin_of)
     simulated = _calibrated_sums(stated, right, cluster, used_bin, seed)
     error = np.abs(simulated).sum(1) / len(stated)
-    as_large = int((error >= ece - 1e-12).sum())
-    p = (1 + as_large) / (1 + SIMULATIONS)
+    p = (1 + int((error >= ece - 1e-12).sum())) / (1 + SIMULATIONS)
     return Calibration(n=len(stated), ece=ece, p=p)
 
 
@@ -268,8 +265,7 @@ def _calibrated_sums(
 @lru_cache(maxsize=1)
 def _signs(seed: int, count: int) -> Floats:
     """(SIMULATIONS, count) random signs."""
-    draw = np.random.default_rng(seed)
-    heads = draw.integers(0, 2, (SIMULATIONS, count))
+    heads = np.random.default_rng(seed).integers(0, 2, (SIMULATIONS, count))
     return np.where(heads == 1, 1.0, -1.0)
 
 

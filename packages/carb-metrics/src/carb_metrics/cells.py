@@ -158,9 +158,7 @@ class Grouped(Totals, OfSets):
             raise CarbError(f"A group here is named by {self.by}; got {key}.")
         rows = self.groups
         for name, value in zip(self.by, key, strict=True):
-            same = col(name).eq_missing(value)
-            rows = rows.filter(same)
+            rows = rows.filter(col(name).eq_missing(value))
         if not rows.height:
             return Cell()
-        first = rows.select(*CELL).row(0, named=True)
-        return Cell(**first)
+        return Cell(**rows.select(*CELL).row(0, named=True))

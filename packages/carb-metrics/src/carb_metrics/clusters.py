@@ -35,8 +35,7 @@ def number(frame: pl.DataFrame, keys: tuple[str, ...]) -> tuple[Ints, pl.DataFra
         return one_group, frame.head(1).select()
     numbered = frame.select(keys).with_row_index("_row")
     groups = numbered.group_by(keys).agg("_row")
-    as_text = text(*keys)
-    groups = groups.sort(as_text)
+    groups = groups.sort(text(*keys))
     rows = groups["_row"]
     sizes = rows.list.len().to_numpy()
     group = np.repeat(np.arange(groups.height), sizes)
@@ -81,8 +80,7 @@ def numbered(
         key = label
         if is_missing(label):
             key = object()
-        of_label = numbers.setdefault(key, len(numbers))
-        cluster.append(of_label)
+        cluster.append(numbers.setdefault(key, len(numbers)))
     return np.array(cluster, dtype=np.int64)
 
 
@@ -96,8 +94,7 @@ def cluster_of(sets: pl.DataFrame) -> Ints:
     item = codes(sets["item_id"])
     ties = [_tie(sets, item, kind) for kind in TIES]
     items = int(item.max(initial=-1)) + 1
-    cluster = connected(items, ties)
-    return cluster[item]
+    return connected(items, ties)[item]
 
 
 def connected(count: int, ties: Iterable[tuple[Ints, Ints]]) -> Ints:

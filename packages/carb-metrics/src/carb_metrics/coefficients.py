@@ -26,8 +26,7 @@ def is_constant(values: Floats) -> bool:
     if not len(values):
         return True
     largest = float(np.abs(values).max())
-    width = float(np.ptp(values))
-    return width <= 1e-13 * max(1.0, largest)
+    return float(np.ptp(values)) <= 1e-13 * max(1.0, largest)
 
 
 def coefficient(
@@ -77,8 +76,7 @@ def _exact_rank_p(x: Floats, y: Floats) -> float:
     x = x - x.mean()
     y = y - y.mean()
     sums = y[_orders(len(y))] @ x
-    given = abs(float(x @ y))
-    as_far = np.abs(sums) >= given - 1e-9
+    as_far = np.abs(sums) >= abs(float(x @ y)) - 1e-9
     return float(as_far.mean())
 
 
@@ -96,8 +94,7 @@ def _pearson(x: Floats, y: Floats) -> float:
     y = y / np.abs(y).max()
     square_x = x @ x
     square_y = y @ y
-    size = math.sqrt(square_x * square_y)
-    r = float(x @ y / size)
+    r = float(x @ y / math.sqrt(square_x * square_y))
     return max(-1.0, min(1.0, r))
 
 

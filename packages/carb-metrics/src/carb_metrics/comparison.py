@@ -234,8 +234,7 @@ def _check_same_sets(both: pl.DataFrame) -> None:
 
 
 def _only_scorer(sets: pl.DataFrame) -> str | None:
-    scorers = sets["scorer"].unique().cast(pl.String)
-    names = scorers.sort().to_list()
+    names = sets["scorer"].unique().cast(pl.String).sort().to_list()
     if len(names) > 1:
         raise CarbError(
             f"compare takes two tables of one scorer each; one holds {', '.join(names[:5])}. "
@@ -276,13 +275,11 @@ class _Pairs:
         if not self.keys or not self.judged:
             return ()
         group, rows = number(self.both, self.keys)
-        each = np.arange(rows.height)
-        is_in = group == each[:, None]
+        is_in = group == np.arange(rows.height)[:, None]
         apart = np.where(is_in, self.d, np.nan)
         tests = paired_rows(apart, self.cluster, self.confidence)
         adjusted = adjust([test.p for test in tests])
-        texts = text(*self.keys).fill_null("none")
-        names = rows.select(texts).rows()
+        names = rows.select(text(*self.keys).fill_null("none")).rows()
         groups = []
         for where, name, test, p in zip(is_in, names, tests, adjusted, strict=True):
             row = ComparedGroup.of(
@@ -299,8 +296,7 @@ class _Pairs:
         both = self.both
         if not self.judged:
             return Interval(), {}
-        d = self.d[None]
-        (whole,) = paired_rows(d, self.cluster, self.confidence)
+        (whole,) = paired_rows(self.d[None], self.cluster, self.confidence)
         units = "sets"
         clusters = np.unique(self.cluster)
         if len(clusters) < len(self.d):
@@ -345,8 +341,7 @@ def _one_sided(d: Floats, cluster: Ints, shift: float) -> float:
 
     interval = means(d, cluster, 0.5, (-1.0, 1.0))
     away = interval.centre + shift
-    tails = stdtr(interval.freedom, -away / interval.error)
-    return float(tails[0])
+    return float(stdtr(interval.freedom, -away / interval.error)[0])
 
 
 def _planning(

@@ -313,8 +313,7 @@ def _jackknife_error(
     It holds for pairs that are not normal, for which Fisher's is too small (Efron and Tibshirani
     1993, An Introduction to the Bootstrap, chapter 11).
     """
-    ones = np.ones(len(a))
-    pairs = combinations_with_replacement((ones, a, b), 2)
+    pairs = combinations_with_replacement((np.ones(len(a)), a, b), 2)
     sums = [np.bincount(base, one * other) for one, other in pairs]
     units = np.column_stack(sums)
     without = units.sum(0) - units
@@ -323,8 +322,7 @@ def _jackknife_error(
         square_a = aa - sum_a**2 / n
         square_b = bb - sum_b**2 / n
         both = ab - sum_a * sum_b / n
-        spread = np.sqrt(square_a * square_b)
-        z = np.arctanh(both / spread)
+        z = np.arctanh(both / np.sqrt(square_a * square_b))
     if not np.isfinite(z).all():
         return None
     return jackknife_error(z)
@@ -385,8 +383,7 @@ def _fit_line(
     if n >= FEWEST:
         freedom = n - 2
         residual = dy - slope * dx
-        unexplained = float((residual**2).sum())
-        deviation = math.sqrt(unexplained / freedom)
+        deviation = math.sqrt(float((residual**2).sum()) / freedom)
         t = float(t_quantile(freedom, confidence))
         half = t * deviation / math.sqrt(sxx)
         extra |= {"slope_low": slope - half, "slope_high": slope + half}
@@ -406,10 +403,8 @@ def _matrix(covariates: npt.ArrayLike, n: int) -> Floats:
         raise CarbError(f"covariates must have shape (n,) or (n, k); got {columns.shape}.")
     if not columns.shape[1]:
         raise CarbError("covariates has no column; leave it out instead.")
-    checked = []
-    for index, column in enumerate(columns.T):
-        checked.append(finite(column, f"covariates[:, {index}]", n))
-    return np.column_stack(checked)
+    named = enumerate(columns.T)
+    return np.column_stack([finite(one, f"covariates[:, {index}]", n) for index, one in named])
 
 
 def _partial(
@@ -445,8 +440,7 @@ def _partial_estimate(
 ) -> Interval:
     """Pearson's r of the residuals on z; Fisher (1924), Metron 3:329-332: each covariate costs one
     point."""
-    ones = np.ones(len(x))
-    basis = np.column_stack([ones, z])
+    basis = np.column_stack([np.ones(len(x)), z])
     rests = []
     for values in (x, y):
         weights = np.linalg.lstsq(basis, values, rcond=None)[0]

@@ -254,8 +254,7 @@ class _Surface:
         deals = []
         for seed in range(count):
             fold = self._fold(TREE_FOLDS, seed)
-            learnt = learnt_by_trees(self._bins, right, fold)
-            deal = answers.credit(learnt)
+            deal = answers.credit(learnt_by_trees(self._bins, right, fold))
             deals.append(deal)
         credit[COMBINED] = np.mean(deals, axis=0)
         return credit
@@ -272,8 +271,7 @@ class _Surface:
         parts = FOLDS if count < FEW else 2 if count >= 2 * MOST else TREE_FOLDS
         targets = [ranking(values, answers.number) for values in scores.values()]
         fold = self._fold(parts)
-        together = np.column_stack(targets)
-        learnt = copied_by_trees(self._bins, together, fold)
+        learnt = copied_by_trees(self._bins, np.column_stack(targets), fold)
         credit = map(answers.credit, learnt.T)
         return dict(zip(scores, credit, strict=True))
 
@@ -299,10 +297,8 @@ def _kept_together(
         every = np.arange(sets.height)
         topic = sets["topic"]
         known = every[topic.is_not_null().to_numpy()]
-        of_topic = codes(topic.drop_nulls())
-        ties = [(every, cluster), (known, of_topic)]
-        together = connected(sets.height, ties)
-        unit = _in_order(together)
+        ties = [(every, cluster), (known, codes(topic.drop_nulls()))]
+        unit = _in_order(connected(sets.height, ties))
         sizes = np.bincount(unit)
         several = len(sizes) >= 3 * FOLDS
         if several and sizes.max() <= len(unit) / FOLDS:
@@ -314,8 +310,7 @@ def _tested(sets: pl.DataFrame, baselines: Mapping[str, str]) -> dict[str, Float
     """(sets,) credit of each scorer that is tested, sets in the order of their ids: all scorers but
     baselines, unless every set failed."""
     credit, scorers, _ = credit_matrix(sets)
-    judged = sets.filter(~col("error"))
-    scored = set(judged["scorer"].cast(pl.String))
+    scored = set(sets.filter(~col("error"))["scorer"].cast(pl.String))
     tested = {}
     for name, values in zip(scorers, credit, strict=True):
         spec = baselines.get(name, name)
@@ -375,11 +370,7 @@ def _above(
         return []
     credit = np.stack([*models.values()])
     tests = paired_rows(credit - best, cluster, confidence)
-    above = []
-    for name, test in zip(models, tests, strict=True):
-        if (test.low or 0.0) > 0:
-            above.append(name)
-    return above
+    return [name for name, test in zip(models, tests, strict=True) if (test.low or 0.0) > 0]
 
 
 def _tests(
@@ -403,10 +394,8 @@ def _tests(
         return []
     apart = []
     for name, credit in models.items():
-        rival = rivals.get(name, best)
-        apart.append(credit - rival)
-    together = np.stack(apart)
-    differences = paired_rows(together, cluster, confidence)
+        apart.append(credit - rivals.get(name, best))
+    differences = paired_rows(np.stack(apart), cluster, confidence)
     p = adjust([one.p for one in differences])
     tests = []
     for name, difference, adjusted in zip(models, differences, p, strict=True):

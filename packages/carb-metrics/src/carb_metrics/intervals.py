@@ -48,8 +48,7 @@ def nan_where_undefined() -> np.errstate:
 def few_degrees(freedom: Any, confidence: float) -> Any:
     """``(z/t)²``: the factor of an effective sample size that allows for few degrees of freedom."""
     z = normal_quantile(confidence)
-    t = t_quantile(freedom, confidence)
-    return (z / t) ** 2
+    return (z / t_quantile(freedom, confidence)) ** 2
 
 
 def wilson(
@@ -88,8 +87,7 @@ def wilson(
         moved = z2 / (2 * trials)
         widened = 1 + z2 / trials
         middle = (p + moved) / widened
-        binomial = np.clip(p * (1 - p), 0, None)
-        variance = binomial * z2 / trials
+        variance = np.clip(p * (1 - p), 0, None) * z2 / trials
         half = np.sqrt(variance + moved**2) / widened
         low = np.clip(middle - half, 0, 1)
         high = np.clip(middle + half, 0, 1)
@@ -148,10 +146,9 @@ def same_order(**given: Any) -> None:
     Raises:
         CarbError: the names of the first two that differ.
     """
-    indexes = {}
-    for name, value in given.items():
-        if hasattr(value, "reindex"):
-            indexes[name] = list(value.index)
+    indexes = {
+        name: list(value.index) for name, value in given.items() if hasattr(value, "reindex")
+    }
     names = list(indexes)
     for name in names[1:]:
         if indexes[name] != indexes[names[0]]:

@@ -55,8 +55,7 @@ def item_analysis(scores: ScoreTable, *, mirrors: bool = False) -> ItemAnalysis:
         CarbError: malformed sets.
     """
     table, counted = counted_sets(scores, mirrors=mirrors)
-    judged = table.sets.filter(~col.error)
-    credit, scorers, items = credit_matrix(judged)
+    credit, scorers, items = credit_matrix(table.sets.filter(~col.error))
     counts = (~np.isnan(credit)).sum(0)
     values = discrimination(credit)
     rows = []
@@ -99,8 +98,7 @@ def discrimination(credit: Floats) -> Floats:
         b = rest - mean_rest
         aa = np.nansum(a * a, 0)
         bb = np.nansum(b * b, 0)
-        ab = np.nansum(a * b, 0)
-        r = ab / np.sqrt(aa * bb)
+        r = np.nansum(a * b, 0) / np.sqrt(aa * bb)
         vary = (aa > 1e-12) & (bb > 1e-12)
         defined = vary & (judged >= 5)
         correlations: Floats = np.where(defined, r, np.nan)

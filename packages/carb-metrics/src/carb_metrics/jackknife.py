@@ -25,8 +25,7 @@ def jackknife_error(without: Floats) -> float:
     ``se² = (C−1)/C·Σ (θ_(c) − mean θ_(·))²``."""
     count = len(without)
     away = without - without.mean()
-    squares = float((away**2).sum())
-    return math.sqrt((count - 1) / count * squares)
+    return math.sqrt((count - 1) / count * float((away**2).sum()))
 
 
 def jackknife_interval(
@@ -85,5 +84,4 @@ def within(interval: Interval, most: float = math.inf) -> Interval:
     if interval.low is None or interval.high is None:
         return interval
     low = max(0.0, interval.low)
-    high = min(most, interval.high)
-    return interval.changed(low=low, high=high)
+    return interval.changed(low=low, high=min(most, interval.high))

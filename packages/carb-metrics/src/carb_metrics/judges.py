@@ -233,8 +233,7 @@ def _picks(presentations: pl.DataFrame, frame: pl.DataFrame) -> pl.DataFrame:
     top = level == level.max()
     alone = pl.when(top.sum() == 1)
     response = col.response_id
-    first = response.filter(top).first()
-    pick = alone.then(first)
+    pick = alone.then(response.filter(top).first())
     position = alone.then(top.arg_max())
     failed = col.score.fill_nan(None).is_null()
     rows = joined.group_by(KEYS, maintain_order=True)
@@ -247,8 +246,7 @@ def _picks(presentations: pl.DataFrame, frame: pl.DataFrame) -> pl.DataFrame:
         size=pl.len().cast(pl.Int64),
         error=failed.any(),
     )
-    judged = pl.when(~col.error)
-    position = judged.then("position")
+    position = pl.when(~col.error).then("position")
     return picks.with_columns(position=position)
 
 
@@ -264,8 +262,7 @@ def _positions(
     size = decided["size"].to_numpy()
     cluster, _ = number(decided, ("cluster",))
     positions = np.arange(int(size.max()))
-    pick = decided["position"].to_numpy()
-    is_pick = pick[:, None] == positions
+    is_pick = decided["position"].to_numpy()[:, None] == positions
     picked = is_pick.astype(float)
     sizes = size[:, None]
     shown = positions < sizes
@@ -283,10 +280,8 @@ def _positions(
         rows.append(row)
     if len(positions) == 1:
         return rows, None
-    excess = (picked - expected).T
-    tests = means(excess, cluster, confidence, (-1.0, 1.0))
-    corrected = adjust(tests.p)
-    return rows, float(corrected.min())
+    tests = means((picked - expected).T, cluster, confidence, (-1.0, 1.0))
+    return rows, float(adjust(tests.p).min())
 
 
 def _consistency(picks: pl.DataFrame, confidence: float) -> dict[str, Interval]:
@@ -318,11 +313,7 @@ def _centred(frame: pl.DataFrame, dataset: Dataset) -> pl.DataFrame:
     Raises:
         CarbError: the data set lacks a response.
     """
-    rows = []
-    for item in dataset:
-        for one in item.responses:
-            length = float(len(one.text))
-            rows.append((item.id, one.id, length))
+    rows = [(item.id, one.id, float(len(one.text))) for item in dataset for one in item.responses]
     keys = ["item_id", "response_id"]
     lengths = pl.DataFrame(rows, schema=[*keys, "length"], orient="row")
     scored = frame.drop_nulls("score")
@@ -348,8 +339,7 @@ def _partial(rows: pl.DataFrame, confidence: float) -> Interval:
     sums = [np.bincount(cluster, one * other) for one, other in pairs]
     units = np.column_stack(sums).astype(float)
     z = jackknife_interval(units, _partial_z, confidence)
-    total = units.sum(0)
-    whole = float(_partial_z(total))
+    whole = float(_partial_z(units.sum(0)))
     if math.isnan(whole):
         return Interval()
     if z.low is None or z.high is None:
@@ -380,7 +370,6 @@ def _partial_z(sums: Floats) -> Floats:
         defined = score_varies & length_varies
         both = sl - sr * lr * given
         r = both / np.sqrt(score * length)
-        known = np.where(defined, r, np.nan)
-        partial = np.clip(known, -1, 1)
+        partial = np.clip(np.where(defined, r, np.nan), -1, 1)
         z: Floats = np.arctanh(partial)
     return z

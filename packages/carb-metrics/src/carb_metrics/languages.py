@@ -82,8 +82,7 @@ def cross_lingual_consistency(
         spread = spreads.get(name)
         steep = k
         if steep is None:
-            different = apart.filter(col.scorer == name)
-            away = different["apart"].to_numpy()
+            away = apart.filter(col.scorer == name)["apart"].to_numpy()
             in_spread = away / (spread or 1.0)
             steep = calibrate_k(in_spread)
         its_pairs = pairs.filter(col.scorer == name)
@@ -106,11 +105,7 @@ def _spreads(frame: pl.DataFrame) -> dict[str, float]:
     """Standard deviation of each scorer's scores within sets, where it has one."""
     of_sets = within_item(frame).group_by("scorer")
     sums = of_sets.agg(col("squares", "freedom").sum())
-    spreads = {}
-    for name, squares, freedom in sums.rows():
-        if squares:
-            spreads[name] = math.sqrt(squares / freedom)
-    return spreads
+    return {name: math.sqrt(squares / freedom) for name, squares, freedom in sums.rows() if squares}
 
 
 def _different(frame: pl.DataFrame) -> pl.DataFrame:
@@ -132,8 +127,7 @@ def _mean(pairs: pl.DataFrame, confidence: float) -> Interval:
     sums = of_cluster.agg(col.value.sum(), pl.len())
     ordered = sums.sort("cluster").select("value", "len")
     units = ordered.to_numpy().astype(float)
-    interval = jackknife_interval(units, ratio, confidence)
-    mean = within(interval, 1.0)
+    mean = within(jackknife_interval(units, ratio, confidence), 1.0)
     return mean.changed(n=pairs.height)
 
 
@@ -159,8 +153,7 @@ def calibrate_k(differences: Floats) -> float | None:
             steepness = math.exp(log_k)
             return float(np.exp(-steepness * away).mean())
 
-    apart = away[away > 0]
-    mean = float(apart.mean())
+    mean = float(away[away > 0].mean())
     low = high = -math.log(mean)
     while mean_at(low) < HALF:
         low -= 2
@@ -186,13 +179,11 @@ def _content_pairs(frame: pl.DataFrame) -> pl.DataFrame:
     keys = ["scorer", "item_id", "original", "cluster"]
     before = crossed.select(*keys, language="language_before", score="before")
     after = crossed.select(*keys, "language", score="after")
-    every = pl.concat([before, after])
-    known = every.drop_nulls("score")
+    known = pl.concat([before, after]).drop_nulls("score")
     contents = known.group_by([*keys, "language"])
     versions = contents.agg(col.score.mean())
     both = versions.join(versions, on=keys, suffix="_b")
     once = both.filter(col.language < col.language_b)
     apart = col.score - col.score_b
-    difference = apart.abs()
-    pairs = once.select("scorer", "cluster", difference=difference)
+    pairs = once.select("scorer", "cluster", difference=apart.abs())
     return pairs.sort(pl.all())

@@ -61,11 +61,7 @@ class Matrices:
             if value is not None:
                 value = str(value)
             values[family].add(value)
-        in_order = []
-        for family in range(len(self.names)):
-            distinct = sorted(values[family], key=str)
-            in_order.append(tuple(distinct))
-        return in_order
+        return [tuple(sorted(values[family], key=str)) for family in range(len(self.names))]
 
 
 def matrices(dataset: Dataset) -> Matrices:
@@ -125,8 +121,7 @@ def _numbered(rows: list[tuple[int, ...]]) -> Ints:
 
 def _distinct(family: Ints, values: Ints, count: int) -> Ints:
     """(families,) the number of different values of a family's sets."""
-    both = np.column_stack([family, values])
-    pairs = np.unique(both, axis=0)
+    pairs = np.unique(np.column_stack([family, values]), axis=0)
     return np.bincount(pairs[:, 0], minlength=count)
 
 
@@ -141,10 +136,7 @@ def _columns(sets: Sequence[BonSet]) -> dict[Cell, int]:
         for response in item.responses:
             answer = (str(item.family), response.text)
             ids[answer].add(response.id)
-    by_text = set()
-    for (family, _), known in ids.items():
-        if len(known) > 1:
-            by_text.add(family)
+    by_text = {family for (family, _), known in ids.items() if len(known) > 1}
     numbers: dict[tuple[str, str], int] = {}
     columns: dict[Cell, int] = {}
     for item in sets:
@@ -189,8 +181,7 @@ def _pairs(
             )
             compared.append(four)
     both_sets = _ints(pairs).reshape(-1, 2)
-    four_cells = _ints(compared).reshape(-1, 4)
-    return both_sets, four_cells
+    return both_sets, _ints(compared).reshape(-1, 4)
 
 
 def _clusters(

@@ -113,8 +113,7 @@ def design(
         added: Floats = alike - 1
         least = 1 + added * pairs.correlation(square)
         known = (clusters > 1) & (independent > 1e-12)
-        estimated = np.fmax(blended, least)
-        effect = np.where(known, estimated, alike)
+        effect = np.where(known, np.fmax(blended, least), alike)
         freedom = whole**2 / squares - 1
     shared = alike > 1 + 1e-9
     effect = np.maximum(effect, 1.0)
@@ -174,8 +173,7 @@ class _Pairs:
         explained = self.over_means(self.plain**2 / self.size)
         within = (square - explained) / np.maximum(n - clusters, 1)
         between = explained / (clusters - 1)
-        sizes = self.over_means(self.size**2)
-        usual = (n - sizes / n) / (clusters - 1)
+        usual = (n - self.over_means(self.size**2) / n) / (clusters - 1)
         whole = between + (usual - 1) * within
         ratio = (between - within) / whole
         clipped: Floats = np.clip(ratio, 0, 1)
@@ -351,9 +349,7 @@ def effective_clusters(cluster: Ints) -> float:
         return 0.0
     _, counts = np.unique(cluster, return_counts=True)
     size = counts.astype(float)
-    squares = (size**2).sum()
-    whole = size.sum()
-    return float(whole**2 / squares)
+    return float(size.sum() ** 2 / (size**2).sum())
 
 
 def clustered_mean(
@@ -428,8 +424,7 @@ def _clustered(residual: Floats, variance: float, cluster: Ints) -> tuple[float,
         residual,
         1,
     )
-    whole = np.array([float(count)])
-    shown = float(pairs.shown(whole)[0])
+    shown = float(pairs.shown(np.array([float(count)]))[0])
     clusters = len(pairs.size)
     size = float((pairs.size**2).mean())
     added = PSEUDO * variance * size * clusters / (clusters - 1)

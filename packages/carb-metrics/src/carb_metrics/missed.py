@@ -122,8 +122,7 @@ def failures(
     chance = sum(shares) / max(len(shares), 1)
     by_scorer = bon_accuracy(table, by="scorer", mirrors=True)
     better = by_scorer.groups.filter(col.low > chance)
-    best_first = better.sort(-col.accuracy, "scorer")
-    good = tuple(best_first["scorer"])
+    good = tuple(better.sort(-col.accuracy, "scorer")["scorer"])
     if not good:
         raise CarbError(
             f"No scorer here is better than chance ({100 * chance:.0f}%), so no set counts as "
@@ -153,12 +152,10 @@ def _same_answer(
     """The share of the missed sets in which all scorers take the same wrong answer."""
     if not missed:
         return None
-    of_missed = col.item_id.is_in(missed)
-    wrong = picks.filter(of_missed, ~col.right)
+    wrong = picks.filter(col.item_id.is_in(missed), ~col.right)
     answers = wrong.group_by("item_id", "response_id")
     taken = answers.agg(col.share.sum())
-    by_all = taken.filter(col.share == scorers)
-    return by_all.height / len(missed)
+    return taken.filter(col.share == scorers).height / len(missed)
 
 
 def _picks(
@@ -180,20 +177,16 @@ def _picks(
     frame = of_judges.select(*keys, *READ)
     judged = with_shares(frame).filter(~col.failed)
     right = col.role == "chosen"
-    picks = judged.with_columns(right=right)
-    return beside(picks, known, keys)
+    return beside(judged.with_columns(right=right), known, keys)
 
 
 def _judged_by_all(picks: pl.DataFrame, good: Sequence[str]) -> pl.DataFrame:
     """A row per set that all good scorers judged. ``missed``: whether all missed it. ``alone``: the
     chance that all would, were their misses independent within its culture."""
-    right = picks.filter("right")
-    marked = right.with_columns(missed=col.share < 1)
-    scorers = pl.len().over("item_id")
-    judged = marked.filter(scorers == len(good))
+    marked = picks.filter("right").with_columns(missed=col.share < 1)
+    judged = marked.filter(pl.len().over("item_id") == len(good))
     of_scorer = judged.group_by("culture", "scorer", maintain_order=True)
-    rates = of_scorer.agg(col.missed.mean())
-    of_culture = rates.group_by("culture")
+    of_culture = of_scorer.agg(col.missed.mean()).group_by("culture")
     by_chance = of_culture.agg(alone=col.missed.product())
     of_set = judged.group_by("item_id", maintain_order=True)
     traits = col("culture", "topic", "cluster").first()
@@ -259,20 +252,17 @@ def at_least(
 
     others = total - marked
     least = max(hits, drawn - others)
-    most = min(drawn, marked)
-    counts = np.arange(least, most + 1)
+    counts = np.arange(least, min(drawn, marked) + 1)
     of_marked = log_choices(marked, counts)
     of_others = log_choices(others, drawn - counts)
     every = log_choices(total, np.array(drawn))
-    chances = np.exp(of_marked + of_others - every)
-    chance = float(chances.sum())
+    chance = float(np.exp(of_marked + of_others - every).sum())
     return min(1.0, chance)
 
 
 def _confusion(picks: pl.DataFrame) -> tuple[Confusion, ...]:
     expected = col.share.mean().over("scorer", "item_id")
-    missed = picks.filter(~col.right)
-    wrong = missed.with_columns(expected=expected)
+    wrong = picks.filter(~col.right).with_columns(expected=expected)
     pairs = wrong.group_by("culture", "taken").agg(
         offered=pl.struct("scorer", "item_id").n_unique(),
         picked=col.share.sum(),

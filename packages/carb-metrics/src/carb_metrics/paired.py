@@ -173,8 +173,7 @@ def adjust(p: npt.ArrayLike | Sequence[float | None]) -> Floats:
         raise CarbError("p values lie between 0 and 1.")
     adjusted = np.full(len(values), np.nan)
     known = np.flatnonzero(~np.isnan(values))
-    rank = np.argsort(values[known], kind="stable")
-    order = known[rank]
+    order = known[np.argsort(values[known], kind="stable")]
     tests_left = np.arange(len(order), 0, -1)
     stepped = np.maximum.accumulate(values[order] * tests_left)
     adjusted[order] = np.minimum(stepped, 1.0)
@@ -226,8 +225,7 @@ def sets_needed(
         return None
     square = difference**2
     unlike = math.sqrt(discordance)
-    spread = math.sqrt(discordance - square)
-    root = level * unlike + strength * spread
+    root = level * unlike + strength * math.sqrt(discordance - square)
     needed = root**2 / square * _effect(design_effect)
     return max(1, math.ceil(needed - 1e-9))
 

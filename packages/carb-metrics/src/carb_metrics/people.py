@@ -139,8 +139,7 @@ def _variance(residual: Floats, cluster: npt.NDArray[np.int64]) -> float:
     count = len(sums)
     if count < 2:
         return 0.0
-    squares = (sums**2).sum()
-    of_mean = squares / len(residual) ** 2
+    of_mean = (sums**2).sum() / len(residual) ** 2
     return float(of_mean * count / (count - 1))
 
 

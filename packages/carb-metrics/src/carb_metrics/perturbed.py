@@ -127,11 +127,8 @@ def perturbation_sensitivity(
     for name in frame["scorer"].unique().sort():
         of_scorer = col.scorer == name
         its_pairs = pairs.filter(of_scorer)
-        its_spreads = spreads.filter(of_scorer)
-        sums = _Sums.of(its_pairs, its_spreads)
-        for kind in sums.kinds:
-            row = _row(name, kind, sums, confidence)
-            kinds.append(row)
+        sums = _Sums.of(its_pairs, spreads.filter(of_scorer))
+        kinds += [_row(name, kind, sums, confidence) for kind in sums.kinds]
         ratio = _causal_to_surface(sums, confidence)
         scorers.append(
             SpreadRow(
@@ -173,8 +170,7 @@ class _Sums:
         count = len(clusters)
         sums = []
         for column in ("squares", "freedom"):
-            values = spread[column].to_numpy()
-            of_units = np.bincount(unit, values, count)
+            of_units = np.bincount(unit, spread[column].to_numpy(), count)
             sums.append(of_units.astype(float))
         return cls(pairs, *sums)
 
@@ -224,8 +220,7 @@ def _row(
     every = sums.pairs.filter(col.perturbation == kind)
     known = sums.scored(kind)
     before = known["before"].to_numpy()
-    after = known["after"].to_numpy()
-    change = after - before
+    change = known["after"].to_numpy() - before
     columns = [sums.changes(kind), sums.squares, sums.freedom]
     in_spread = np.column_stack(columns)
     spread = jackknife_interval(in_spread, mean_in_spread, confidence)
@@ -235,8 +230,7 @@ def _row(
     relative = Interval()
     if 2 * away.sum() > len(away):
         unit = known["unit"].to_numpy()[away]
-        share = np.abs(change[away] / before[away])
-        shares = sums.by_unit(unit, share)
+        shares = sums.by_unit(unit, np.abs(change[away] / before[away]))
         used = shares[shares[:, 1] > 0]
         relative = jackknife_interval(used, ratio, confidence)
     judged = every.drop_nulls("flip")
@@ -266,8 +260,7 @@ def _causal_to_surface(sums: _Sums, confidence: float) -> Interval:
     if not moved or np.mean(moved) < STILL * sums.deviation:
         return Interval()
     columns = np.column_stack([changes[CAUSAL], *surface])
-    pairs = columns[:, 1::2].sum(1)
-    units = columns[pairs > 0]
+    units = columns[columns[:, 1::2].sum(1) > 0]
     return jackknife_interval(units, causal_to_surface, confidence, log=True)
 
 
@@ -275,16 +268,13 @@ def mean_in_spread(sums: Floats) -> Floats:
     """(...) mean abs(Δ) in spreads, from (..., 4) sums: abs(Δ), pairs, squares within sets, degrees
     of freedom."""
     variance: Floats = sums[..., 2] / sums[..., 3]
-    deviation = np.sqrt(variance)
-    return ratio(sums) / deviation
+    return ratio(sums) / np.sqrt(variance)
 
 
 def causal_to_surface(sums: Floats) -> Floats:
     """(..., 2 kinds) to (...): sums of abs(Δ) and of pairs for CC, and then for each surface
     kind."""
-    total = sums[..., 0::2]
-    pairs = sums[..., 1::2]
-    means = total / pairs
+    means = sums[..., 0::2] / sums[..., 1::2]
     causal = means[..., 0]
     surface: Floats = means[..., 1:].mean(-1)
     return causal / surface
@@ -317,8 +307,7 @@ def _alone_on_top(score: str) -> pl.Expr:
     level = rounded(col(score))
     highest = level == level.max()
     top = col.response_id.filter(highest)
-    alone = pl.when(top.len() == 1)
-    response = alone.then(top.first())
+    response = pl.when(top.len() == 1).then(top.first())
     return response.otherwise(pl.lit(""))
 
 
@@ -377,5 +366,4 @@ def within_item(frame: pl.DataFrame) -> pl.DataFrame:
         squares=(away**2).sum(),
         freedom=freedom.cast(pl.Float64),
     )
-    several = sums.filter(col.freedom > 0)
-    return several.sort("scorer", "item_id")
+    return sums.filter(col.freedom > 0).sort("scorer", "item_id")

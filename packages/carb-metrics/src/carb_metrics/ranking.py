@@ -215,10 +215,10 @@ def _pairs(
             pairs.append(pair)
     adjusted = _adjusted([pair.p for pair in pairs])
     of_place = _adjusted([_place_p(pair) for pair in pairs])
-    rows_of_pairs = []
-    for pair, p, place_p in zip(pairs, adjusted, of_place, strict=True):
-        rows_of_pairs.append(pair.changed(p_adjusted=p, place_p_adjusted=place_p))
-    return rows_of_pairs
+    return [
+        pair.changed(p_adjusted=p, place_p_adjusted=place_p)
+        for pair, p, place_p in zip(pairs, adjusted, of_place, strict=True)
+    ]
 
 
 def _adjusted(p: Sequence[float | None]) -> list[float | None]:

@@ -90,8 +90,7 @@ def agreement(
     paired = m >= 2
     ordered = counts * (counts - 1)
     equal = ordered.sum(1)
-    pairs = np.where(paired, m * (m - 1), 1)
-    share_equal = equal / pairs
+    share_equal = equal / np.where(paired, m * (m - 1), 1)
     both = (codes >= 0).all(1) & (raters == 2)
     first = chosen[:, 0]
     second = chosen[:, 1]
@@ -159,12 +158,8 @@ def _cohen(size: int, sums: Floats) -> Floats:
     """From sums of: items, items with the same category from both, each rater's counts of the
     categories."""
     n = sums[..., 0]
-    first = sums[..., 2 : 2 + size]
-    second = sums[..., 2 + size :]
-    alike = (first * second).sum(-1)
-    same = _divide(sums[..., 1], n)
-    chance = _divide(alike, n**2)
-    return _beyond(same, chance)
+    alike = (sums[..., 2 : 2 + size] * sums[..., 2 + size :]).sum(-1)
+    return _beyond(_divide(sums[..., 1], n), _divide(alike, n**2))
 
 
 def _krippendorff(sums: Floats) -> Floats:
@@ -174,9 +169,7 @@ def _krippendorff(sums: Floats) -> Floats:
     n = counts.sum(-1)
     ordered = counts * (counts - 1)
     pairs = ordered.sum(-1)
-    observed = _divide(same, n)
-    chance = _divide(pairs, n * (n - 1))
-    return _beyond(observed, chance)
+    return _beyond(_divide(same, n), _divide(pairs, n * (n - 1)))
 
 
 def _gwet(sums: Floats) -> Floats:
@@ -186,13 +179,11 @@ def _gwet(sums: Floats) -> Floats:
     Chance is Σ π(1−π)/(q−1), where π is the mean share of each of q categories over rated items.
     """
     rated = sums[..., 2:]
-    whole = rated.sum(-1, keepdims=True)
-    share = _divide(rated, whole)
+    share = _divide(rated, rated.sum(-1, keepdims=True))
     others = max(rated.shape[-1] - 1, 1)
     spread = share * (1 - share)
     chance = spread.sum(-1) / others
-    observed = _divide(sums[..., 1], sums[..., 0])
-    return _beyond(observed, chance)
+    return _beyond(_divide(sums[..., 1], sums[..., 0]), chance)
 
 
 def _beyond(observed: Floats, chance: Floats) -> Floats:

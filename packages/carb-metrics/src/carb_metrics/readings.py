@@ -66,8 +66,7 @@ def readings(frame: pl.DataFrame, matrix: Matrices) -> dict[str, Reading]:
     """
     rows = unperturbed(frame)
     keys = ["item_id", "response_id"]
-    texts = rows.select(text("scorer", *keys), "score")
-    shares = with_shares(texts)
+    shares = with_shares(rows.select(text("scorer", *keys), "score"))
     cells = shares.join(matrix.numbers, on=keys, maintain_order="left")
     ordered = cells.sort("scorer")
     parts = ordered.partition_by("scorer", maintain_order=True, as_dict=True)
@@ -126,8 +125,7 @@ def _row_share(matrix: Matrices, share: Floats, scored: Bools) -> Floats:
     count = len(columns)
     family = np.zeros(count, dtype=np.int64)
     family[column] = matrix.family[scored]
-    shares = share[matrix.key[scored]]
-    total = np.bincount(column, shares, count)
+    total = np.bincount(column, share[matrix.key[scored]], count)
     mean = total / _count(column, count)
     families = len(matrix.names)
     sums = np.bincount(family, mean, families)

@@ -181,8 +181,7 @@ def main_conditions(frame: pl.DataFrame) -> list[pl.Expr]:
     if "mirror" in frame.columns:
         conditions.append(~col.mirror.fill_null(value=False))
     if "kind" in frame.columns:
-        kind = text("kind").fill_null("")
-        conditions.append(kind != "control")
+        conditions.append(text("kind").fill_null("") != "control")
     return conditions
 
 
@@ -218,8 +217,7 @@ def outcomes(frame: pl.DataFrame) -> pl.DataFrame:
     is_chosen = rows["role"].cast(pl.String) == "chosen"
     chosen = is_chosen.to_numpy()
     _check_roles(rows, starts, chosen)
-    ids = rows["response_id"].cast(pl.String)
-    code = ids.hash().to_numpy()
+    code = rows["response_id"].cast(pl.String).hash().to_numpy()
     responses = code[:0]
     if len(starts):
         responses = np.add.reduceat(code, starts)
@@ -251,8 +249,7 @@ def _clarity(level: Floats, starts: Ints) -> tuple[Floats, Floats]:
     is_highest = level == np.repeat(highest, sizes)
     lower = np.where(is_highest, -np.inf, level)
     second = np.maximum.reduceat(lower, starts)
-    on_top = np.add.reduceat(is_highest.astype(np.int64), starts)
-    alone = on_top <= 1
+    alone = np.add.reduceat(is_highest.astype(np.int64), starts) <= 1
     with np.errstate(over="ignore", invalid="ignore"):
         lead = np.where(alone, highest - second, 0.0)
         mean = np.add.reduceat(level, starts) / sizes

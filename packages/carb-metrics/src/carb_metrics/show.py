@@ -37,8 +37,7 @@ def markdown_escape(text: str) -> str:
 
 def latex_escape(text: str) -> str:
     """Plain text inside a LaTeX table, on one line."""
-    line = " ".join(text.split())
-    return line.translate(_LATEX)
+    return " ".join(text.split()).translate(_LATEX)
 
 
 def markdown_table(head: Sequence[str], rows: Rows) -> str:

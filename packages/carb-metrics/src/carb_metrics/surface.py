@@ -58,21 +58,18 @@ class Answers:
     def credit(self, utility: Floats) -> Floats:
         """(sets,) 1/k where the right answer is among k of the highest utility."""
         # Not as scores: predictions lie around 0, where noise has significant digits, too.
-        level = np.round(utility, 9)
-        won, top = tops(level, self.right, self.starts)
+        won, top = tops(np.round(utility, 9), self.right, self.starts)
         return won / top
 
     def scores(self, frame: pl.DataFrame) -> Floats | None:
         """(answers,) one scorer's rows as scores; a missing one is its lowest. Null if all are
         missing."""
         keys = ["item_id", "response_id"]
-        given = frame.select(*keys, "score")
-        joined = beside(self.keys, given, keys)
+        joined = beside(self.keys, frame.select(*keys, "score"), keys)
         score = joined["score"]
         if score.null_count() == len(score):
             return None
-        known = score.fill_null(score.min())
-        return rounded(known).to_numpy()
+        return rounded(score.fill_null(score.min())).to_numpy()
 
 
 def answers_of(frame: pl.DataFrame, dataset: Dataset) -> Answers:
@@ -81,12 +78,9 @@ def answers_of(frame: pl.DataFrame, dataset: Dataset) -> Answers:
     keys = ["item_id", "response_id"]
     rows = frame.unique(keys).sort(keys)
     keyed = rows.select(keys)
-    features = surface_features(dataset)
-    known = beside(keyed, features, keys)
-    runs = rows["item_id"].rle_id()
-    number = runs.to_numpy().astype(np.int64)
-    texts = text("culture", "language")
-    kinds = rows.select(texts.rank("dense") - 1)
+    known = beside(keyed, surface_features(dataset), keys)
+    number = rows["item_id"].rle_id().to_numpy().astype(np.int64)
+    kinds = rows.select(text("culture", "language").rank("dense") - 1)
     right = rows["role"] == "chosen"
     return Answers(
         keys=keyed,
@@ -140,8 +134,7 @@ def assign_folds(
     clusters = int(cluster.max(initial=-1)) + 1
     if clusters < FOLDS:
         return None
-    order = np.random.default_rng(seed).permutation(clusters)
-    part = order % parts
+    part = np.random.default_rng(seed).permutation(clusters) % parts
     return part[cluster]
 
 
@@ -155,8 +148,7 @@ def within_sets(x: Floats, number: Ints) -> Floats:
     """
     starts = _starts(number)
     size = np.diff(starts, append=len(x))
-    total = np.add.reduceat(x, starts)
-    mean = total / size[:, None]
+    mean = np.add.reduceat(x, starts) / size[:, None]
     away = x - mean[number]
     spread = away.std(0)
     away = away / np.where(spread > 1e-12, spread, 1.0)
@@ -213,12 +205,9 @@ def ranking(scores: Floats, number: Ints) -> Floats:
     away = rank - mean[number]
     of_sets = (mean - rank.mean()) ** 2
     between = float(size @ of_sets) / max(sets - 1, 1)
-    of_answers = (away**2).sum()
-    freedom = max(count - sets, 1)
-    inside = float(of_answers) / freedom
+    inside = float((away**2).sum()) / max(count - sets, 1)
     if between > APART * inside:
-        column = scores[:, None]
-        return within_sets(column, number)[:, -1]
+        return within_sets(scores[:, None], number)[:, -1]
     return rank
 
 
@@ -236,8 +225,7 @@ def learnt_by_trees(bins: Bins, target: Floats, fold: Ints) -> Floats:
     parts = np.arange(int(fold.max()) + 1)
     taught = fold[:, None] != parts
     predicted = boosted(bins, target[:, None], taught)
-    rows = np.arange(len(fold))
-    return predicted[rows, fold]
+    return predicted[np.arange(len(fold)), fold]
 
 
 def copied_by_trees(bins: Bins, targets: Floats, fold: Ints) -> Floats:
@@ -254,7 +242,6 @@ def copied_by_trees(bins: Bins, targets: Floats, fold: Ints) -> Floats:
         count = len(train)
         rows = np.concatenate([train, held_out])
         taught = np.arange(len(rows)) < count
-        known = bins.of(rows)
-        learnt = boosted(known, targets[rows], taught[:, None])
+        learnt = boosted(bins.of(rows), targets[rows], taught[:, None])
         predicted[held_out] = learnt[count:]
     return predicted

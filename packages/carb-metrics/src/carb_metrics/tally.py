@@ -50,8 +50,7 @@ class Tally:
 
     def _count(self, which: pl.Series) -> Ints:
         """(groups,) the number of sets for which something holds."""
-        is_counted = which.to_numpy()
-        counted = self.group[is_counted]
+        counted = self.group[which.to_numpy()]
         return np.bincount(counted, minlength=self.groups)
 
     def _count_values(self) -> Ints:
@@ -64,8 +63,7 @@ class Tally:
 
     def _effective_n(self) -> Floats:
         """(groups,) the effective sample size of each accuracy."""
-        each = np.arange(self.groups)
-        effects = self.design(each, self.groups)
+        effects = self.design(np.arange(self.groups), self.groups)
         independent = self.effective(self.counts, self.n, self.accuracy)
         return effects.effective_n(self.accuracy, independent, self.confidence)
 
@@ -88,8 +86,7 @@ class Tally:
     def macro_design(self, mean: Ints, means: int) -> Design:
         """The same of averages in which groups weigh the same."""
         group = self.group
-        groups = np.bincount(mean, minlength=means)[mean]
-        weight = 1 / (groups * self.n)
+        weight = 1 / (np.bincount(mean, minlength=means)[mean] * self.n)
         residual = self.credit - self.accuracy[group]
         return design(
             self.cluster,
@@ -119,8 +116,7 @@ class Tally:
         for name in COUNTS:
             counts = getattr(self, name)
             columns.append(pl.Series(name, counts, dtype=pl.Int64))
-        frame = pl.DataFrame(columns)
-        return frame.select(*self.rows.columns, *CELL)
+        return pl.DataFrame(columns).select(*self.rows.columns, *CELL)
 
     def effective(
         self,
@@ -154,8 +150,7 @@ class Tally:
         """The cell of these groups together, with Wilson's interval at an effective sample size."""
         counts = {}
         for name in COUNTS:
-            of_rows = getattr(self, name)[rows]
-            counts[name] = int(of_rows.sum())
+            counts[name] = int(getattr(self, name)[rows].sum())
         if counts["errors"] == counts["n"]:
             return Cell(**counts)
         won = accuracy * effective
@@ -180,8 +175,7 @@ class Tally:
         overall = self._overall(of, rows_of)
         by_group = self.macro_design(of, len(names))
         other_keys = [key for key in self.keys if key != "scorer"]
-        other_groups = self.rows.select(pl.lit(0), *other_keys)
-        complete = other_groups.n_unique()
+        complete = self.rows.select(pl.lit(0), *other_keys).n_unique()
         totals = {}
         for index, name in enumerate(names):
             rows = rows_of[index]
@@ -244,8 +238,7 @@ class Tally:
         accuracy instead of 1/2).
         """
         # The names of groups do not decide this order, so they change no digit.
-        order = np.lexsort(self.counts[rows].T)
-        rows = rows[order]
+        rows = rows[np.lexsort(self.counts[rows].T)]
         counts = self.counts[rows]
         accuracy = float(self.accuracy[rows].mean())
         sets = self.n[rows]
@@ -272,8 +265,7 @@ class Tally:
         effective = binomial / variance * widened
         # Near 0 and 1 the variance is mostly unseen, and these sets are worth no more than if all
         # groups were alike.
-        of_alike = (1 / sets).sum()
-        most = len(rows) ** 2 / (of_alike * effect)
+        most = len(rows) ** 2 / ((1 / sets).sum() * effect)
         strict = float(self.strict[rows].mean())
         effective = min(effective, most)
         return self.cell(rows, accuracy, strict, effective)

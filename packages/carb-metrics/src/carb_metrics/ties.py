@@ -48,8 +48,7 @@ def with_shares(frame: pl.DataFrame, *keys: str) -> pl.DataFrame:
     )
     top = col.top
     share = top / top.sum().over(sets)  # apart: polars 1.26 nests no windows
-    judged = pl.when(~col.failed)
-    frame = frame.with_columns(share=judged.then(share))
+    frame = frame.with_columns(share=pl.when(~col.failed).then(share))
     return frame.drop("_level")
 
 
@@ -70,10 +69,8 @@ def tops(
         nothing = np.empty(0, dtype=np.int64)
         return nothing, nothing
     sizes = np.diff(starts, append=len(level))
-    most = np.maximum.reduceat(level, starts)
-    highest = level == np.repeat(most, sizes)
+    highest = level == np.repeat(np.maximum.reduceat(level, starts), sizes)
     right = (highest & chosen).astype(np.int64)
     top = highest.astype(np.int64)
     right_on_top = np.add.reduceat(right, starts)
-    on_top = np.add.reduceat(top, starts)
-    return right_on_top, on_top
+    return right_on_top, np.add.reduceat(top, starts)

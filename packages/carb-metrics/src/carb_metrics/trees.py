@@ -73,8 +73,7 @@ def binned(x: Floats, kinds: Ints) -> Bins:
         x: (rows, columns) numbers.
         kinds: (rows, columns) categories, as numbers from 0.
     """
-    shares = np.linspace(0, 1, BINS + 1)
-    inner = shares[1:-1]
+    inner = np.linspace(0, 1, BINS + 1)[1:-1]
     numbers = []
     for values in x.T:
         edges = np.unique(np.quantile(values, inner))
@@ -84,8 +83,7 @@ def binned(x: Floats, kinds: Ints) -> Bins:
     categories = [codes for codes in kinds.T if codes.any()]
     nothing = np.zeros(len(x), dtype=np.int64)
     every = np.stack([*numbers, *categories] or [nothing])
-    largest = every.max(axis=1, initial=0)
-    width = largest + 1
+    width = every.max(axis=1, initial=0) + 1
     begin = np.cumsum(width) - width
     values = every + begin[:, None]
     feature = np.repeat(np.arange(len(width)), width)
@@ -154,22 +152,18 @@ def _leaves(
         residual: (train, fits) 0 where it does not.
     """
     rows = bins.values.shape[1]
-    fits = residual.shape[1]
-    leaf = np.zeros((rows, fits), dtype=np.uint8)
+    leaf = np.zeros((rows, residual.shape[1]), dtype=np.uint8)
     short = residual.astype(np.float32)
     size = held[:, None]
     total = (members @ short)[:, None]
     values = np.stack([weight, short], axis=1)
     for level in range(1, DEPTH + 1):
-        questions = _best_questions(bins, size, total)
-        taken = bins.takes(questions)
+        taken = bins.takes(_best_questions(bins, size, total))
         if level < DEPTH:
-            leaves = np.arange(size.shape[1])
-            of_leaf = leaf[train, None] == leaves[:, None]
+            of_leaf = leaf[train, None] == np.arange(size.shape[1])[:, None]
             inside = of_leaf & taken[train, None]
             added = values[:, :, None] * inside[:, None]
-            flat = added.reshape(len(train), -1)
-            sums = members @ flat
+            sums = members @ added.reshape(len(train), -1)
             sums = sums.reshape(len(sums), *added.shape[1:])
             size = _halved(size, sums[:, 0])
             total = _halved(total, sums[:, 1])
@@ -213,10 +207,7 @@ def _best_questions(bins: Bins, size: Floats, total: Floats) -> Ints:
 def _asked(bins: Bins, sums: Floats) -> tuple[Floats, Floats]:
     """(bins, leaves, fits) the sum over the rows that each question takes, and over the others."""
     up_to = np.cumsum(sums, axis=0)
-    nothing = np.zeros_like(sums[:1])
-    before = np.concatenate([nothing, up_to])
+    before = np.concatenate([np.zeros_like(sums[:1]), up_to])
     taken = up_to - before[bins.start]
     is_first = bins.feature == 0
-    first_feature = int(is_first.sum())
-    whole = before[first_feature]
-    return taken, whole - taken
+    return taken, before[int(is_first.sum())] - taken

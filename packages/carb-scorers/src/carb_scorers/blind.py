@@ -6,6 +6,7 @@ This module alone knows both the right response and the request of a scorer.
 from __future__ import annotations
 
 import hashlib
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import NamedTuple
@@ -28,6 +29,8 @@ class Blinded(NamedTuple):
     map that no scorer is given. All are made when they are wanted, since a million of them are
     large."""
 
+    request_id: str
+    """The opaque id of the request."""
     item: BonSet
     seed: int
     comparative: bool
@@ -36,19 +39,12 @@ class Blinded(NamedTuple):
     """The perturbed text that it is about, for a comparative scorer."""
 
     @property
-    def request_id(self) -> str:
-        """The opaque id of the request."""
-        variant = ""
-        if self.variant:
-            variant = self.variant.id
-        return request_name(self.item.id, self.seed, variant)
-
-    @property
     def request(self) -> ScoreRequest:
         """The request for the scorer."""
-        candidates = []
-        for position, response in enumerate(self._ordered(), 1):
-            candidates.append(_CANDIDATE.changed(id=str(position), text=response.text))
+        candidates = [
+            _CANDIDATE.changed(id=str(position), text=response.text)
+            for position, response in enumerate(self._ordered(), 1)
+        ]
         return _REQUEST.changed(
             request_id=self.request_id,
             prompt=self.item.prompt,
@@ -102,10 +98,11 @@ def blind(item: BonSet, *, seed: int, comparative: bool, told: bool = False) -> 
             replaces its original in a request of its own; otherwise all texts share one request.
         told: whether the requests name the set's culture; see ``told_culture``.
     """
-    yield Blinded(item, seed, comparative, told)
+    yield Blinded(request_name(item.id, seed), item, seed, comparative, told)
     if comparative:
         for variant in item.perturbed:
-            yield Blinded(item, seed, comparative, told, variant)
+            name = request_name(item.id, seed, variant.id)
+            yield Blinded(name, item, seed, comparative, told, variant)
 
 
 def request_name(item_id: str, seed: int, variant: str = "") -> str:
@@ -116,7 +113,8 @@ def request_name(item_id: str, seed: int, variant: str = "") -> str:
         seed: The seed of the evaluation.
         variant: The id of the perturbed response that the request is about; empty for none.
     """
-    return hashlib.sha256(_bytes(f"{seed}\0{item_id}\0{variant}")).hexdigest()[:24]
+    name = hashlib.sha256(_bytes(f"{seed}\0{item_id}\0{variant}")).hexdigest()
+    return sys.intern(name[:24])  # as a result of the journal keeps it
 
 
 def in_order(item: BonSet, shown: Sequence[Response], seed: int) -> list[Response]:

@@ -9,7 +9,19 @@ from carb_data import BonSet, Dataset, Domain, Perturbation, Provenance, Respons
 from carb_scorers.blind import blind
 from carb_scorers.scorer import Results, Scorer, ScoreRequest, ScoreResult
 
-_WORDS = "river lantern salt winter market drum paper garden bridge copper millet"
+_WORDS = [
+    "river",
+    "lantern",
+    "salt",
+    "winter",
+    "market",
+    "drum",
+    "paper",
+    "garden",
+    "bridge",
+    "copper",
+    "millet",
+]
 
 
 def example_dataset(count: int = 8, *, perturbed: bool = True) -> Dataset:
@@ -18,7 +30,7 @@ def example_dataset(count: int = 8, *, perturbed: bool = True) -> Dataset:
     draw = random.Random(0)
 
     def text(index: int) -> str:
-        return " ".join(draw.choices(_WORDS.split(), k=draw.randint(3, 12))) + f" {index}."
+        return " ".join(draw.choices(_WORDS, k=draw.randint(3, 12))) + f" {index}."
 
     return Dataset(
         _example_set(number, [text(index) for index in range(7)], perturbed)
@@ -32,11 +44,10 @@ def _example_set(number: int, texts: Sequence[str], perturbed: bool) -> BonSet:
         Response(id=f"{number}-{index}", text=text, role=role, language="en")
         for index, (text, role) in enumerate(zip(texts, roles, strict=False))
     ]
-    changed = []
-    for one, text in zip(responses, texts[4:6] if perturbed else (), strict=False):
-        changed.append(
-            one.changed(id=f"{one.id}-RP", text=text, perturbation=Perturbation.RP, original=one.id)
-        )
+    changed = [
+        one.changed(id=f"{one.id}-RP", text=text, perturbation=Perturbation.RP, original=one.id)
+        for one, text in zip(responses, texts[4:6] if perturbed else (), strict=False)
+    ]
     return BonSet(
         id=f"set-{number}",
         culture="english",

@@ -47,7 +47,16 @@ from carb_scorers.spec import (
 from carb_scorers.waiting import wait_for
 
 _conversation: TypeAdapter[Conversation] = TypeAdapter(Conversation)
-_OF_A_MESSAGE = "content tool_calls function_call reasoning_content reasoning refusal tool function"
+_OF_A_MESSAGE = {
+    "content",
+    "tool_calls",
+    "function_call",
+    "reasoning_content",
+    "reasoning",
+    "refusal",
+    "tool",
+    "function",
+}
 """Each is a key of messages, which may then lack the others, or a role."""
 _ROLES = {"developer": "system", "model": "assistant"}
 _UNSAID = re.compile("think|reason|tool|function|refusal")
@@ -282,7 +291,7 @@ def _is_message(message: object) -> bool:
     none."""
     if not isinstance(message, dict):
         return False
-    return not {*_OF_A_MESSAGE.split()}.isdisjoint((*message, message.get("role")))
+    return not _OF_A_MESSAGE.isdisjoint((*message, message.get("role")))
 
 
 def _part(part: object) -> str:
@@ -395,9 +404,10 @@ def score(
     """
     if not (is_list(prompts) and is_list(responses, len(prompts))):
         raise CarbError("score needs a list of prompts and a list of as many responses.")
-    texts = []
-    for prompt, response in zip(prompts, responses, strict=True):
-        texts.append(Text(as_prompt(prompt), response, culture, language))
+    texts = [
+        Text(as_prompt(prompt), response, culture, language)
+        for prompt, response in zip(prompts, responses, strict=True)
+    ]
     scored = _ask(scorer, texts, seed)
     errors = [one.error for one in scored if one.error is not None]
     if errors:

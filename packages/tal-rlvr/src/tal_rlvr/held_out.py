@@ -286,8 +286,7 @@ def _over_items(values: Sequence[tuple[str, float | None]], *, share: bool = Tru
     """Mean and 95% interval over source items, of the values that are known."""
     known = [(item, value) for item, value in values if value is not None]
     means = item_means(known)
-    interval = mean_interval(means, bounded=share)
-    return interval.changed(n=len(means))
+    return mean_interval(means, bounded=share).changed(n=len(means))
 
 
 def item_means(values: Sequence[tuple[str, float]]) -> list[float]:

@@ -274,8 +274,7 @@ class TrainingMix(Frozen):
         while len(mixed) < sum(map(len, left)):
             open_queues = [i for i, queue in enumerate(left) if taken[i] < len(queue)]
             chosen = min(open_queues, key=lambda i: (taken[i] + 1) / weights[i])
-            next_pair = left[chosen][taken[chosen]]
-            mixed.append(next_pair)
+            mixed.append(left[chosen][taken[chosen]])
             taken[chosen] += 1
         return mixed
 
@@ -297,9 +296,7 @@ def ordered(
 ) -> list[OrderedPair]:
     """Every pair in both orders; shuffled so that the two orders of a pair do not meet in one batch
     by rule."""
-    rows: list[OrderedPair] = []
-    for pair in pairs:
-        rows += both_orders(pair)
+    rows = [row for pair in pairs for row in both_orders(pair)]
     if shuffle:
         random.Random(f"{seed}\0orders").shuffle(rows)
     return rows

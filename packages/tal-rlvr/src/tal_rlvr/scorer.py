@@ -148,8 +148,7 @@ def read_think_settings(target: str) -> ThinkSettings:
 
 def _settings(target: str, options: Mapping[str, str]) -> ThinkSettings:
     """The settings beside a model, with those that the options change."""
-    settings = read_think_settings(target)
-    values = settings.model_dump()
+    values = read_think_settings(target).model_dump()
     for key in ("language", "style", "chat"):
         if key in options:
             values["prompts"][key] = options[key]

@@ -129,8 +129,7 @@ class ThinkAsLocalsTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is untyped
         spread = groups[:, 0] * 0
         if size > 1:
             spread = groups.std(dim=1)
-        floored = spread.clamp(min=self._floor)
-        damping = (spread + 1e-4) / (floored + 1e-4)
+        damping = (spread + 1e-4) / (spread.clamp(min=self._floor) + 1e-4)
         self._damping = damping.repeat_interleave(size)
         return rewards
 

@@ -116,9 +116,10 @@ def _compared(out: Path, before: Sequence[Named], after: Sequence[Named]) -> dic
     for name, held in (*before, *after):
         figures = held.model_dump(exclude={"outcomes"})
         stages.append(Stage(name=name, **figures))
-    changes = {}
-    for (_, early), (_, late) in zip(before, after, strict=True):
-        changes[early.decoding] = compare_held_out(early, late)
+    changes = {
+        early.decoding: compare_held_out(early, late)
+        for (_, early), (_, late) in zip(before, after, strict=True)
+    }
     return {
         "held_out_sets": str(sets) if sets.is_file() else None,
         "stages": tuple(stages),
@@ -149,6 +150,7 @@ def _check_begun(config: TrainConfig, resume: bool) -> None:
     remedy = "Choose another 'out', or remove it."
     if read_file(TrainConfig, begun, "configuration of a run", remedy) != config:
         raise CarbError(
-            f"{config.out} holds a run with other settings (see {begun}). Resume it with the same "
-            "ones, or choose another 'out'."
+            f"{config.out} holds a run with other settings (see {begun}). Resume it with "
+            "the same ones, "
+            f"or choose another 'out'."
         )

@@ -153,12 +153,10 @@ def _quotation(text: str, other: str, longest: int = 24) -> str:
     others = other.replace("|", "/").split()
     pairs = enumerate(zip(words, others, strict=False))
     differing = (index for index, (one, two) in pairs if one != two)
-    shared = next(differing, 0)
-    quoted = " ".join(words[shared:])
+    quoted = " ".join(words[next(differing, 0) :])
     if len(quoted) <= longest:
         return quoted
-    cut = quoted[: longest + 1].rpartition(" ")[0]
-    return cut or quoted[:longest]
+    return quoted[: longest + 1].rpartition(" ")[0] or quoted[:longest]
 
 
 def warmup_rows(

@@ -82,11 +82,11 @@ def broken(name: str, owners: Mapping[str, set[str]]) -> str | None:
 
 def owners_of_modules() -> dict[str, set[str]]:
     """The distributions of each module that can be imported."""
-    owners = {}
-    for module, names in sorted(metadata.packages_distributions().items()):
-        if module.isidentifier() and not module.startswith("_"):
-            owners[module] = {_plain(name) for name in names}
-    return owners
+    return {
+        module: {_plain(name) for name in names}
+        for module, names in sorted(metadata.packages_distributions().items())
+        if module.isidentifier() and not module.startswith("_")
+    }
 
 
 def _plain(name: str) -> str:

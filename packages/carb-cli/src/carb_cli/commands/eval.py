@@ -225,6 +225,5 @@ def _say_what_will_be_done(
 def _slug(text: str) -> str:
     """The last parts of a path or an address, as a folder's name."""
     path = re.sub(r"^[a-z]+://", "", text).rstrip("/")
-    parts = path.split("/")[-2:]
-    name = re.sub(r"[^\w.@-]+", "-", "-".join(parts))
+    name = re.sub(r"[^\w.@-]+", "-", "-".join(path.split("/")[-2:]))
     return name.strip("-.")[:80] or "model"

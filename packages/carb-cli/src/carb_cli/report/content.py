@@ -170,9 +170,10 @@ def _home(dataset: Dataset) -> tuple[HomeLine, dict[str, dict[str, HomeLine]]]:
             if value is not None:
                 by_value = shares.setdefault(column, {})
                 by_value.setdefault(str(value), []).append(share)
-    groups = {}
-    for column, by_value in shares.items():
-        groups[column] = {value: _mean_line(known) for value, known in by_value.items()}
+    groups = {
+        column: {value: _mean_line(known) for value, known in by_value.items()}
+        for column, by_value in shares.items()
+    }
     return _mean_line(every), groups
 
 

@@ -51,6 +51,5 @@ def _points(shares: list[float | None]) -> list[tuple[int, float]]:
     for index, share in enumerate(shares):
         if share is not None:
             x = STEP * index + STEP // 2
-            y = round(HEIGHT * (1 - share), 1)
-            points.append((x, y))
+            points.append((x, round(HEIGHT * (1 - share), 1)))
     return points

@@ -105,8 +105,7 @@ def payload(
 
 def _packed(data: Mapping[str, Any]) -> str:
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
-    content = text.encode("utf-8", "replace")
-    packed = gzip.compress(content, LEVEL, mtime=0)
+    packed = gzip.compress(text.encode("utf-8", "replace"), LEVEL, mtime=0)
     return base64.b64encode(packed).decode("ascii")
 
 
@@ -178,8 +177,7 @@ def _order(outcomes: Mapping[str, str], is_model: Sequence[bool], dataset: Datas
 
     def key(item: BonSet) -> tuple[bool, bool, bytes]:
         letters = outcomes[item.id]
-        of_models = itertools.compress(letters, is_model)
-        won_by_a_model = WON in of_models
+        won_by_a_model = WON in itertools.compress(letters, is_model)
         won_by_all = letters == WON * len(letters)
         hashed = hashlib.sha256(item.id.encode("utf-8", "replace"))
         return won_by_a_model, won_by_all, hashed.digest()

@@ -196,8 +196,9 @@ class Report(Frozen):
     def models(self) -> list[str]:
         """The scorers that are no baselines and no controls; all of them where there is no
         model."""
-        models = []
-        for name, part in self.scorers.items():
-            if part.spec.kind != "baseline" and not part.control:
-                models.append(name)
+        models = [
+            name
+            for name, part in self.scorers.items()
+            if part.spec.kind != "baseline" and not part.control
+        ]
         return models or list(self.scorers)

@@ -239,9 +239,8 @@ def check(folder: Path, known: Sequence[Hashed]) -> Checked:
 
 def table_of(rows: pl.DataFrame, dataset: Dataset, scorer: str) -> ScoreTable:
     """An entry's scores on the sets of a data set, in the form that metrics read."""
-    scores = {}
-    for item, response, score in rows.select("item_id", "response_id", "score").iter_rows():
-        scores[item, response] = score
+    of_responses = rows.select("item_id", "response_id", "score").iter_rows()
+    scores = {(item, response): score for item, response, score in of_responses}
     return ScoreTable.from_scores(scorer, dataset, scores)
 
 

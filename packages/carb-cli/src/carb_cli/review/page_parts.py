@@ -15,8 +15,7 @@ from carb_cli.review.asking import ReviewItem
 from carb_cli.review.regions import choices
 from carb_data import cultures
 
-_TAGS = "ar de en es ja ko ru th vi zh"
-LANGUAGES = _TAGS.split()
+LANGUAGES = ("ar", "de", "en", "es", "ja", "ko", "ru", "th", "vi", "zh")
 MINUTES = 0.75
 """Planned time for one question, for each person."""
 _PAGE = "web/review.html"

@@ -56,8 +56,7 @@ def covered(places: Iterable[str]) -> set[str]:
 def choices(codes: Collection[str]) -> list[dict[str, str]]:
     """The regions in which a reviewer may live: those of the sets, and the provinces around them.
     Each has its code and name, towns behind their province."""
-    provinces = set(map(_province, codes))
-    listed = {*codes, *(provinces & _names().keys())}
+    listed = {*codes, *(set(map(_province, codes)) & _names().keys())}
     listed.discard("")
     made = []
     for code in listed:
@@ -70,8 +69,7 @@ def choices(codes: Collection[str]) -> list[dict[str, str]]:
 
 
 def _province(code: str) -> str:
-    parts = code.split("-")
-    return "-".join(parts[:2])
+    return "-".join(code.split("-")[:2])
 
 
 def counted(codes: Iterable[str]) -> str:

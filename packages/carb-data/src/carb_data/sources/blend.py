@@ -129,8 +129,7 @@ def _questions(blend: Answers, number: str, places: Sequence[str]) -> dict[str, 
         name = place.replace("_", " ")
         question = item.en_question
         if name in question:
-            form = question.replace(name, "{}")
-            forms[form][place] = question.strip()
+            forms[question.replace(name, "{}")][place] = question.strip()
     return max(forms.values(), key=len, default={})
 
 

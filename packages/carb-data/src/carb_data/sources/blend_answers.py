@@ -151,8 +151,7 @@ def meaning(variants: Sequence[str]) -> Meaning:
 def _phrases(words: list[str], longest: int) -> Iterable[str]:
     for size in range(1, longest + 1):
         for start in range(len(words) - size + 1):
-            phrase = words[start : start + size]
-            yield " ".join(phrase)
+            yield " ".join(words[start : start + size])
 
 
 def _labels(table: Mapping[str, frozenset[int]], phrases: Iterable[str]) -> frozenset[int]:
@@ -174,9 +173,7 @@ def may_agree(a: Meaning, b: Meaning, also: Mapping[str, set[str]]) -> bool:
         b: the meaning of the other.
         also: form to the forms that the source gives for one and the same answer.
     """
-    near: set[str] = set()
-    for form in a.forms:
-        near |= also.get(form, {form})
+    near = {other for form in a.forms for other in also.get(form, {form})}
     return (
         not a.stems.isdisjoint(b.stems)
         or not a.same.isdisjoint(b.same)

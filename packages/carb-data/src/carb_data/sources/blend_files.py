@@ -218,9 +218,7 @@ class Answers:
         """Whether another place's answer is wrong in ``place``: nobody there gave anything that it
         could pass for."""
         pair = {place, top.place}
-        places: set[str] = set()
-        for form in top.meaning.forms:
-            places |= self._given[number, form]
+        places = {one for form in top.meaning.forms for one in self._given[number, form]}
         if len(places) > _MOST_PLACES or pair in _WITHIN:
             return False
         for entry in self.items[place][number].annotations:

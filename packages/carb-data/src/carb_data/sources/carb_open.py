@@ -132,8 +132,7 @@ def _fill(
     bins: dict[_Bin, dict[_Stratum, list[_Unit]]] = defaultdict(lambda: defaultdict(list))
     for unit in units:
         first = min(unit, key=_rank)
-        strata = bins[_bin(first)]
-        strata[_stratum(first)].append(unit)
+        bins[_bin(first)][_stratum(first)].append(unit)
     excess = _excess(units)
     targets = sorted(bins, key=lambda one: (not one.counts, str(tuple(one))))
     for target in targets:
@@ -175,8 +174,7 @@ def _excess(units: Sequence[_Unit]) -> Excess:
     strata: dict[_Stratum, list[BonSet]] = defaultdict(list)
     for item in itertools.chain.from_iterable(units):
         if _bin(item).counts and item.group != "control":
-            stratum = _stratum(item)
-            strata[stratum].append(item)
+            strata[_stratum(item)].append(item)
     excess: dict[str, tuple[float, float]] = {}
     for items in strata.values():
         excess |= excess_over_chance(items)
@@ -224,8 +222,7 @@ def _excess_of(items: Sequence[BonSet], values: Rows) -> list[float]:
     chances = [1 / len(item.responses) for item in items]
     variances = [chance * (1 - chance) for chance in chances]
     error = math.sqrt(sum(variances))
-    won = map(share_won, items, values)
-    excess = list(map(sub, won, chances))
+    excess = list(map(sub, map(share_won, items, values), chances))
     if sum(excess) > _WORKS * error:
         return excess
     return [0.0] * len(items)

@@ -206,8 +206,7 @@ def _contrast(
 ) -> Iterator[Made | Skip]:
     groups: dict[str, list[Item]] = defaultdict(list)
     for item in items:
-        group = fill(rule.group, item.record)
-        groups[group].append(item)
+        groups[fill(rule.group, item.record)].append(item)
     for name, members in sorted(groups.items()):
         for block in _blocks(part, rule, members, seed):
             right = _of_class(rule.right, block, seed)
@@ -299,8 +298,7 @@ def _of_mixed_length(
     longer = [other for other in ranked if len(other.text) > length]
     others = [other for other in ranked if len(other.text) <= length]
     wanted = random_.randint(0, count)
-    most = min(wanted, len(longer))
-    wanted = max(most, count - len(others))
+    wanted = max(min(wanted, len(longer)), count - len(others))
     chosen = longer[:wanted] + others[: count - wanted]
     return chosen[:count]
 
@@ -335,8 +333,7 @@ def _mirrored(
         elif not telling.isdisjoint(_units(hidden)):
             yield _skip(item, "the answer shares a word with the question")
         else:
-            group = fill(rule.group, item.record)
-            groups[group].append(item)
+            groups[fill(rule.group, item.record)].append(item)
             seen.add(answer)
             if not rule.label:
                 seen.add(asked)
@@ -415,16 +412,14 @@ def _units(text: str) -> frozenset[str]:
     units: set[str] = set()
     for word in words:
         if _WHOLE_SCRIPTS.search(word):
-            pairs = pairwise(word)
-            units.update(map("".join, pairs))
+            units.update(map("".join, pairwise(word)))
         elif len(word) > 2:
             units.add(word[:_STEM])
     return frozenset(units)
 
 
 def _common(units: Collection[frozenset[str]], share: float) -> frozenset[str]:
-    every = chain.from_iterable(units)
-    counts = Counter(every)
+    counts = Counter(chain.from_iterable(units))
     most = max(3, share * len(units))
     common = [unit for unit, count in counts.items() if count > most]
     return frozenset(common)

@@ -57,8 +57,7 @@ def open_choice(name: str, path: Path, read: ChoiceTaskOptions) -> ChoiceTask:
     for item in sets:
         if len(item.responses) > len(ascii_uppercase):
             raise CarbError(f"{path}: '{item.id}' has more options than there are letters (26).")
-    every = ChoiceTask(name, [*sets])
-    asked = evenly(every.prompts, read.limit)
+    asked = evenly(ChoiceTask(name, [*sets]).prompts, read.limit)
     return ChoiceTask(name, [sets[prompt.id] for prompt in asked])
 
 

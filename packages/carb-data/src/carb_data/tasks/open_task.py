@@ -87,8 +87,7 @@ def open_task(spec: str) -> Task:
     given = read_query(query, owner)
     if kind in _KINDS:
         form, opened = _KINDS[kind]
-        options = read_options(form, owner, given)
-        task = opened(name, folder, options)
+        task = opened(name, folder, read_options(form, owner, given))
     else:
         opened = registered[kind].load()
         task = opened(name, folder, given)

@@ -59,12 +59,10 @@ def evenly(prompts: Sequence[TaskPrompt], limit: int | None) -> tuple[TaskPrompt
         seen[prompt.culture] += 1
         turns.append(seen[prompt.culture])
     numbers = range(len(prompts))
-    ranked = sorted(numbers, key=turns.__getitem__)
-    first = sorted(ranked[:limit])
+    first = sorted(sorted(numbers, key=turns.__getitem__)[:limit])
     return tuple(prompts[index] for index in first)
 
 
 def first_line(text: str) -> str:
     """The first line of a text that is not blank; empty where there is none."""
-    lines = map(str.strip, text.splitlines())
-    return next(filter(None, lines), "")
+    return next(filter(None, map(str.strip, text.splitlines())), "")

@@ -212,8 +212,7 @@ def unchanged_share(original: str, version: str) -> float:
     longest = max(len(one), len(other), 1)
     start = _shared_start(one, other)
     rests = [text[start:][::-1] for text in (one, other)]
-    end = _shared_start(*rests)
-    return (start + end) / longest
+    return (start + _shared_start(*rests)) / longest
 
 
 def _shared_start(one: str, other: str) -> int:

@@ -214,8 +214,7 @@ def _system_apart(role: str, text: str) -> Turns:
         match = _SYSTEM_WITHIN.match(text)
     if match is None:
         return [(role, text)]
-    rest = text[match.end() :]
-    return [("system", match[1]), (role, rest)]
+    return [("system", match[1]), (role, text[match.end() :])]
 
 
 class PolicyTemplate(Policy):
@@ -328,8 +327,7 @@ _DATE = r"\d{1,2} [A-Z][a-z]+ \d{4}|\d{4}-\d{2}-\d{2}"
 
 def _dated_pattern(text: str) -> str:
     """The pattern of a text on any day, since a template may write the day on which it is used."""
-    parts = map(re.escape, re.split(_DATE, text))
-    return f"(?:{_DATE})".join(parts)
+    return f"(?:{_DATE})".join(map(re.escape, re.split(_DATE, text)))
 
 
 def _undated(text: str) -> str:
@@ -382,8 +380,7 @@ def _behind(query: str, prompt: str) -> int | None:
     """Where the response begins in a query: behind the longest end of the prompt with which the
     query begins, spaces aside."""
     asked = "".join(prompt.split())
-    given = "".join(query.split())
-    shared = _overlap(given[: len(asked)], asked)
+    shared = _overlap("".join(query.split())[: len(asked)], asked)
     if shared < min(_SHORTEST_END, len(asked)):
         return None
     return next(islice(re.finditer(r"\S", query), shared - 1, None)).end()

@@ -144,8 +144,7 @@ def _check_trl() -> None:
         installed = version("trl")
     except PackageNotFoundError:
         return
-    numbers = re.findall(r"\d+", installed)
-    release = tuple(map(int, numbers[:2]))
+    release = tuple(map(int, re.findall(r"\d+", installed)[:2]))
     if release < FIRST_TRL:
         raise CarbError(
             f"TRL {installed} counts a reward of None as 0, which is the best of a group of "

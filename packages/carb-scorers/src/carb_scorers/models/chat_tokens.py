@@ -136,9 +136,10 @@ class WordTree(NamedTuple):
     def choices(self, read: Sequence[Sequence[float]], usage: Usage) -> Choices:
         """Log-probability of each answer, without longer ones that begin with it. ``read`` holds
         the log-probabilities of the tokens of each path of ``after``, in order."""
-        steps = {}
-        for (path, tokens), values in zip(self.after.items(), read, strict=True):
-            steps[path] = dict(zip(tokens, values, strict=True))
+        steps = {
+            path: dict(zip(tokens, values, strict=True))
+            for (path, tokens), values in zip(self.after.items(), read, strict=True)
+        }
         logprobs = {}
         for text, ids in self.endings.items():
             going_on = [steps[ids][token] for token in self.after.get(ids, ())]
@@ -159,8 +160,7 @@ def word_tree(tokenizer: Any, wanted: Texts) -> WordTree:
     Raises:
         CarbError: the tokenizer gives them the same tokens.
     """
-    asked = Prompt((_ASKING,), cue="\n\nAnswer:")
-    context = _prompt_text(tokenizer, asked)
+    context = _prompt_text(tokenizer, Prompt((_ASKING,), cue="\n\nAnswer:"))
     before = _ids(tokenizer, context)
     space = " "
     if tokenizer.chat_template:
@@ -203,8 +203,9 @@ def watched_ids(tokenizer: Any, watch: Watch | None) -> Ids:
         ids = _ids(tokenizer, f"{watch.after} {word}", start=False)
         if ids[:-1] != before:
             raise CarbError(
-                f"This tokenizer does not write '{word}' behind '{watch.after}' as one token of "
-                f"its own ({tokenizer.convert_ids_to_tokens(ids)}), so that its probability cannot "
+                f"This tokenizer does not write '{word}' behind '{watch.after}' as one "
+                "token of its own "
+                f"({tokenizer.convert_ids_to_tokens(ids)}), so that its probability cannot "
                 "be read there."
             )
         token_ids.append(ids[-1])

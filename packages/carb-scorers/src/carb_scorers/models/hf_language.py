@@ -105,8 +105,7 @@ def _read(logits: Any, rows: Rows) -> list[list[float]]:
         targets = torch.tensor(row.targets, device=last.device)
         lines = torch.arange(row.keep, device=last.device)
         picked = last[lines, targets].double()  # one line is read for all of its targets
-        totals = last.logsumexp(-1).double()
-        values.append((picked - totals).tolist())
+        values.append((picked - last.logsumexp(-1).double()).tolist())
     return values
 
 
@@ -206,8 +205,7 @@ def _written(
         if not is_out_of_memory(torch, error):
             raise
         return None
-    width = ids.shape[1]
-    texts = written[:, width:].tolist()
+    texts = written[:, ids.shape[1] :].tolist()
     return [
         _finish(tokenizer, line, tokens, ends, writing, notes) for line, tokens in enumerate(texts)
     ]

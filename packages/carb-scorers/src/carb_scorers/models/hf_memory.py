@@ -44,8 +44,7 @@ def batch_tokens(given: int | None, model: Any, *, logits: bool = False) -> int:
         return given
     if model.device.type != "cuda":
         return ON_A_CPU
-    torch = hf_library("torch")
-    free, _ = torch.cuda.mem_get_info(model.device)
+    free, _ = hf_library("torch").cuda.mem_get_info(model.device)
     config = model.config.get_text_config()
     try:
         each = bytes_per_token(config, model.dtype.itemsize, logits=logits)

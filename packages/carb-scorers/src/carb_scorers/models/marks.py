@@ -142,9 +142,8 @@ def opened_thought(prompt: str, template: str) -> str | None:
 def written_text(tokenizer: Any, ids: Sequence[int]) -> str:
     """A model's text without special tokens but with the marks of its thoughts, some of which are
     special tokens. A thought without marks would pass for the answer."""
-    special = {}
-    for token in tokenizer.all_special_ids:
-        special[token] = str(tokenizer.convert_ids_to_tokens(token))
+    ids_of_special = tokenizer.all_special_ids
+    special = {token: str(tokenizer.convert_ids_to_tokens(token)) for token in ids_of_special}
     added = getattr(tokenizer, "added_tokens_decoder", {})
     for token, one in added.items():
         if one.special:

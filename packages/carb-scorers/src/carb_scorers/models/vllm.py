@@ -146,10 +146,12 @@ class VLLMEngine:
         made = await anyio.to_thread.run_sync(
             partial(self._fitted, prompts, answers, rows_of, limit)
         )
-        rows: list[tuple[int, Row]] = []
-        for index, entry in enumerate(made):
-            if not isinstance(entry, Failure):
-                rows += [(index, row) for row in entry[0]]
+        rows = [
+            (index, row)
+            for index, entry in enumerate(made)
+            if not isinstance(entry, Failure)
+            for row in entry[0]
+        ]
         calls = [asked(index, row) for index, row in rows]
         outputs = iter(await self.ask(calls))
         of_prompts: list[A | Failure] = []
@@ -204,8 +206,7 @@ class VLLMEngine:
         if hasattr(parameters, "use_activation"):
             call = self.llm.encode
         prompt = {"prompt_token_ids": list(tokens)}
-        name = str(next(self._numbers))
-        outputs = call(prompt, parameters, name)
+        outputs = call(prompt, parameters, str(next(self._numbers)))
         return [output async for output in outputs][-1]
 
     def close(self) -> None:

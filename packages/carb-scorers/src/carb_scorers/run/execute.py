@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import platform
 import shutil
 from collections.abc import Iterator, Sequence, Set
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
@@ -14,9 +15,9 @@ from typing import NamedTuple
 from filelock import FileLock, Timeout
 from polars import col
 
-from carb_data import CarbError, Dataset, DiskError, ScoreTable, write_whole
+from carb_data import CarbError, Dataset, DiskError, ScoreTable, uncollected, write_whole
 from carb_scorers.blind import Blinded, blind, unblind
-from carb_scorers.evaluation import OnProgress
+from carb_scorers.evaluation import OnProgress, Progress
 from carb_scorers.open_book import OpenBookScorer
 from carb_scorers.run.record import (
     DatasetRecord,
@@ -28,10 +29,12 @@ from carb_scorers.run.record import (
     installed_versions,
 )
 from carb_scorers.run.score_journal import (
+    JournalHead,
     NoAnswerError,
     OtherRunError,
     ScoreJournal,
     journal_head,
+    journal_path,
     score_missing,
 )
 from carb_scorers.scorer import ScoreError, Scorer, ScoreResult, ScorerSpec, failed, told_culture
@@ -39,6 +42,7 @@ from carb_scorers.spec import check_given, kinds, parse_spec, plan_of, provider,
 
 JOURNAL = "journal"
 """The folder of the journals within a run's folder."""
+_FILES = ("scores.parquet", "errors.jsonl", "dataset.parquet")
 
 
 async def run(
@@ -91,7 +95,10 @@ async def run(
     job = Job(dataset, out / JOURNAL, seed, window, retry_errors, on_progress)
     with _locked(out, fresh=fresh):
         outcomes = _kept(out, dataset, seed, set(labels))
+        finished = await _finished(job, out, labels, scorers)
         for label, given in zip(labels, scorers, strict=True):
+            if finished:
+                break
             try:
                 outcomes.append(await scored(job, label, given))
             except (DiskError, OtherRunError):
@@ -100,18 +107,25 @@ async def run(
                 mistakes.append((label, error))
         if mistakes:
             raise _all_of(mistakes, len(labels), out)
+        if finished:
+            records, contents = finished.scorers, finished.contents
+        else:
+            records = tuple(outcome.record for outcome in outcomes)
+            _write(out, dataset, outcomes)
+            contents = _contents(out, dataset, records)
         record = RunRecord(
             created=datetime.now(UTC),
             command=tuple(command),
             dataset=_described(dataset, names),
-            scorers=tuple(outcome.record for outcome in outcomes),
+            scorers=records,
             seed=seed,
             window=window,
             python=platform.python_version(),
             versions=installed_versions(),
             machine=Machine.current(),
+            contents=contents,
         )
-        _write(out, dataset, outcomes, record)
+        write_whole(out / "run.json", record.model_dump_json(indent=2) + "\n")
     return record
 
 
@@ -135,6 +149,7 @@ class Job(NamedTuple):
     retry_errors: bool
     on_progress: OnProgress | None
 
+    @uncollected()
     def requests(self, spec: ScorerSpec) -> list[Blinded]:
         """All requests to a scorer, in the order of the data set."""
         told = told_culture(spec)
@@ -145,19 +160,25 @@ class Job(NamedTuple):
         ]
 
 
+def _head(job: Job, label: str, scorer: Scorer) -> JournalHead:
+    """The head of a scorer's journal."""
+    spec = scorer.spec
+    if spec.name != label:
+        raise CarbError(f"'{label}' calls itself '{spec.name}'. A scorer keeps its given name.")
+    if job.journals and not spec.revision and spec.kind not in kinds():
+        raise CarbError(
+            f"'{label}' may change, and its kept scores would not. Give its spec a revision, "
+            "and change it with the code."
+        )
+    places = (item.culture for item in job.dataset)
+    return journal_head(spec, fingerprint=job.dataset.fingerprint, seed=job.seed, places=places)
+
+
 async def scored(job: Job, label: str, given: Scorer | str) -> Outcome:
     """One scorer's results, those that its journal had and the new ones."""
     async with using(given) as scorer:
         spec = scorer.spec
-        if spec.name != label:
-            raise CarbError(f"'{label}' calls itself '{spec.name}'. A scorer keeps its given name.")
-        if job.journals and not spec.revision and spec.kind not in kinds():
-            raise CarbError(
-                f"'{label}' may change, and its kept scores would not. Give its spec a revision, "
-                "and change it with the code."
-            )
-        places = (item.culture for item in job.dataset)
-        head = journal_head(spec, fingerprint=job.dataset.fingerprint, seed=job.seed, places=places)
+        head = _head(job, label, scorer)
         blinded = job.requests(spec)
         without_fact: tuple[str, ...] = ()
         if isinstance(scorer, OpenBookScorer):
@@ -209,13 +230,60 @@ def _locked(out: Path, *, fresh: bool) -> Iterator[None]:
             try:
                 if (out / JOURNAL).exists():
                     shutil.rmtree(out / JOURNAL)
-                for name in ("run.json", "scores.parquet", "errors.jsonl", "dataset.parquet"):
+                for name in ("run.json", *_FILES):
                     (out / name).unlink(missing_ok=True)
             except OSError as error:
                 raise CarbError(f"Cannot discard the results in {out}: {error.strerror}.") from None
         yield
     finally:
         lock.release()
+
+
+async def _finished(
+    job: Job, out: Path, labels: Sequence[str], scorers: Sequence[Scorer | str]
+) -> RunRecord | None:
+    """The record of a finished run that the same call would only make again: nothing that decides a
+    score or a file has changed, and nothing is left to ask. Null for any other run."""
+    with suppress(OSError, CarbError):  # as the whole way will say
+        earlier = RunRecord.read(out)
+        known = earlier.scorers
+        left = any(one.unanswered or (job.retry_errors and one.errors) for one in known)
+        if left or labels != [one.spec.name for one in known]:
+            return None
+        if earlier.contents != _contents(out, job.dataset, known):
+            return None
+        records = []
+        for one, given in zip(known, scorers, strict=True):
+            async with using(given) as scorer:
+                head = _head(job, one.spec.name, scorer)
+            with journal_path(out / JOURNAL, one.spec.name).open("rb") as journal:
+                if journal.readline() != f"{head.model_dump_json()}\n".encode():
+                    return None
+            spec = scorer.spec
+            records.append(one.changed(spec=spec, cost=cost(spec, one.usage)))
+            if job.on_progress is not None:
+                job.on_progress(Progress(spec.name, one.items, one.items, one.errors, 0))
+        return earlier.changed(scorers=tuple(records))
+    return None
+
+
+@uncollected()
+def _contents(folder: Path, dataset: Dataset, scorers: Sequence[ScorerRecord]) -> str:
+    """A hash of a finished run's files and counts, and of what the fingerprint leaves out of its
+    sets: their order, that of their responses, and their headings."""
+    digest = hashlib.sha256(repr(installed_versions()).encode())
+    for item in dataset:
+        ids = [one.id for one in item.answers]
+        layout = repr((item.id, item.kind, item.place, item.form, ids))
+        digest.update(layout.encode("utf-8", "surrogatepass"))
+    for one in scorers:
+        counted = one.model_dump_json(exclude={"spec", "cost"})
+        digest.update(counted.encode())
+    journals = sorted((folder / JOURNAL).glob("*"))
+    for path in (*journals, *map(folder.joinpath, _FILES)):
+        with path.open("rb") as file:
+            digest.update(hashlib.file_digest(file, "sha256").digest())
+    return digest.hexdigest()
 
 
 def _kept(folder: Path, dataset: Dataset, seed: int, now: Set[str]) -> list[Outcome]:
@@ -304,6 +372,7 @@ def labels_of(scorers: Sequence[Scorer | str]) -> list[str]:
     return labels
 
 
+@uncollected()
 def _outcome(
     dataset: Dataset,
     spec: ScorerSpec,
@@ -312,6 +381,7 @@ def _outcome(
     journal: ScoreJournal,
 ) -> Outcome:
     outcomes = list(zip(blinded, results, strict=True))
+    incomplete = [pair for pair in outcomes if not pair[1].complete]
     masses = [result.label_mass for result in results if result.label_mass is not None]
     label_mass = None
     if masses:
@@ -319,7 +389,7 @@ def _outcome(
     record = ScorerRecord(
         spec=spec,
         items=len(results),
-        errors=sum(not result.complete for result in results),
+        errors=len(incomplete),
         scored=sum(len(result.scores) for result in results),
         label_mass=label_mass,
         usage=journal.spent,
@@ -327,10 +397,8 @@ def _outcome(
         unanswered=sum(result.request_id not in journal.values for result in results),
         cost=cost(spec, journal.spent),
     )
-    errors: list[ErrorRow] = []
-    for one, result in outcomes:
-        errors += _error_rows(spec.name, one, result)
-    return Outcome(unblind(dataset, spec.name, outcomes), record, tuple(errors))
+    errors = tuple(row for pair in incomplete for row in _error_rows(spec.name, *pair))
+    return Outcome(unblind(dataset, spec.name, outcomes), record, errors)
 
 
 def _error_rows(scorer: str, blinded: Blinded, result: ScoreResult) -> Iterator[ErrorRow]:
@@ -362,12 +430,12 @@ def _all_of(mistakes: Sequence[tuple[str, CarbError]], total: int, out: Path) ->
     return CarbError("\n".join([head, *lines]))
 
 
-def _write(folder: Path, dataset: Dataset, outcomes: Sequence[Outcome], record: RunRecord) -> None:
-    """The files of a finished run; ``run.json``, the mark of a finished run, comes last."""
+@uncollected()
+def _write(folder: Path, dataset: Dataset, outcomes: Sequence[Outcome]) -> None:
+    """The files of a finished run but for ``run.json``, its mark, which comes last."""
     table = ScoreTable.concat([outcome.table for outcome in outcomes])
     errors = "".join(f"{row.model_dump_json()}\n" for outcome in outcomes for row in outcome.errors)
     (folder / "run.json").unlink(missing_ok=True)
     dataset.save(folder / "dataset.parquet")
     table.save(folder / "scores.parquet")
     write_whole(folder / "errors.jsonl", errors)
-    write_whole(folder / "run.json", record.model_dump_json(indent=2) + "\n")

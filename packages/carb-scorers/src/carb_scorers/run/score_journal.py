@@ -164,8 +164,7 @@ class ScoreJournal(Store[JournalHead, ScoreResult, str]):
         """Calls of a server that no result here counts."""
         if self._count is None or not self._count.exists():
             return 0
-        made = self._count.stat().st_size
-        return max(0, made - self.spent.requests)
+        return max(0, self._count.stat().st_size - self.spent.requests)
 
     @property
     def spent(self) -> Usage:
