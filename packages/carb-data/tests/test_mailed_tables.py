@@ -247,7 +247,7 @@ def test_keys_may_be_letters_of_other_alphabets(tmp_path, heading, key):
 
 
 def test_cyrillic_letters_that_look_like_latin_ones_are_refused(tmp_path):
-    with pytest.raises(CarbError, match="Cyrillic letters that look like Latin ones"):
+    with pytest.raises(CarbError, match="look the same in Latin and Cyrillic"):
         load(cells(tmp_path, "question,A,B,C,answer\nq?,x,y,z,В\n"))
 
 
@@ -266,7 +266,7 @@ def test_what_stands_for_a_missing_value_is_no_answer(tmp_path, value):
 
 def test_a_list_that_numpy_printed_is_refused(tmp_path):
     text = "prompt,chosen,rejected\nq?,a,\"['one' 'two']\"\n"
-    with pytest.raises(DataError, match="as numpy prints it"):
+    with pytest.raises(DataError, match="or numpy writes it"):
         load(cells(tmp_path, text))
     (item,) = load(cells(tmp_path, text.replace("' '", "', '")))
     assert {answer.text for answer in item.rejected} == {"one", "two"}
@@ -986,3 +986,177 @@ def test_text_of_two_bytes_a_letter_without_a_mark_is_refused(tmp_path):
     path.write_bytes("question,right,wrong\nWho?,guest,host\n".encode("utf-16-le"))
     with pytest.raises(CarbError, match="is not text in UTF-8"):
         load(path)
+
+
+@pytest.mark.parametrize(
+    "marked",
+    [
+        "*Paris",
+        "**Paris**",
+        "__Paris__",
+        "Paris*",
+        "✓ Paris",
+        "Paris ✔",
+        "[x] Paris",
+        "(x) Paris",
+        "-> Paris",
+        "=Paris",
+        "+ Париж",
+        "*7",
+        "Paris (correct)",
+        "Paris (the correct answer)",
+        "Paris <-- correct",
+        "Paris - richtig",
+        "巴黎（正确）",
+        "باريس (صحيح)",
+        "<b>Paris</b>",
+        "*A) Paris",
+        "Paris&nbsp;",
+        "Paris &amp; Lyon",
+    ],
+)
+def test_an_option_that_alone_has_a_mark_is_refused(tmp_path, marked):
+    rows = [
+        {"question": "Which city?", "choices": ["Oslo", marked, "Rome"], "answer": "B"},
+        {"prompt": "Which city?", "chosen": marked, "rejected": "Rome"},
+    ]
+    for row in rows:
+        with pytest.raises(DataError, match=r"a\.jsonl:1: options: not all have the mark"):
+            load(lines(tmp_path, row))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["*p", "&p", "p"],
+        ["*Paris*", "*Rome*", "*Oslo*"],
+        ["the left hand (left)", "the right hand (right)", "none"],
+        ["[x]", "[y]", "[z]"],
+        ["a*b", "a* b", "*"],
+        ["+5", "-5", "5"],
+        ["&lt;", "&gt;", "&amp;"],
+        ["correct", "wrong", "both"],
+        ["x" * 201, "✓ yes", "no"],
+        ["**Yes** and *no*", "no", "maybe"],
+    ],
+)
+def test_other_marks_of_options_are_part_of_them(tmp_path, options):
+    (item,) = load(lines(tmp_path, {"question": "Which?", "choices": options, "answer": "B"}))
+    assert {*item.texts} == {*options}
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "<ol><li>Kiss</li><li>Shout</li></ol>",
+        '<ul class="a">\n<li>Kiss</li></ul>',
+        "{kiss,shout}",
+        '{"With a kiss.",shout}',
+        '{shout,"With a kiss."}',
+    ],
+)
+def test_a_list_as_html_or_a_database_writes_it_is_refused(tmp_path, cell):
+    with pytest.raises(DataError, match=r"rejected: holds a list as HTML"):
+        load(lines(tmp_path, {"prompt": "How?", "chosen": "Bow", "rejected": cell}))
+
+
+@pytest.mark.parametrize("cell", ["{a, b}", "{1,2}", "{HH,HT}", "{x} and {y}", "<p>Kiss</p>"])
+def test_braces_of_other_texts_stay(tmp_path, cell):
+    (item,) = load(lines(tmp_path, {"prompt": "How?", "chosen": "Bow", "rejected": cell}))
+    assert item.rejected[0].text == cell
+
+
+def test_characters_as_html_writes_them_are_named(tmp_path):
+    row = {"question": "What &amp; who?", "A": "we", "B": "they", "answer": "A"}
+    dataset = load(lines(tmp_path, row, row | {"question": "Who?"}), language="en")
+    assert dataset.notes[0] == "1 rows hold characters as HTML writes them (&amp;), which stay."
+
+
+@pytest.mark.parametrize(
+    "passages",
+    [
+        [["Japan", "Guests bow."], ["Oman", "Hosts pour."]],
+        [["Japan", ["Guests bow."]], ["Oman", ["Hosts pour."]]],
+        ["Japan", "Guests bow.", "Oman", "Hosts pour."],
+    ],
+)
+@pytest.mark.parametrize("name", ["context", "documents", "passages"])
+def test_a_list_of_passages_goes_before_the_question(tmp_path, name, passages):
+    row = {"question": "Who greets?", name: passages, "A": "guest", "B": "host", "answer": "A"}
+    (item,) = load(lines(tmp_path, row))
+    assert item.prompt == "Japan\n\nGuests bow.\n\nOman\n\nHosts pour.\n\nWho greets?"
+
+
+def test_a_history_of_pairs_is_turns_and_any_other_list_is_refused(tmp_path):
+    row = {"prompt": "Who?", "history": [["Hi", "Hello"]], "chosen": "we", "rejected": "they"}
+    (item,) = load(lines(tmp_path, row | {"context": "A text."}))
+    contents = [(turn.role, turn.content) for turn in item.prompt]
+    assert contents == [("user", "Hi"), ("assistant", "Hello"), ("user", "A text.\n\nWho?")]
+    for history in (["Hi", "Hello"], [["Hi", None]], [["Hi"]]):
+        with pytest.raises(DataError, match="history: must be a text"):
+            load(lines(tmp_path, row | {"history": history}))
+
+
+def test_a_history_alone_is_the_question(tmp_path):
+    turns = [{"role": "user", "content": "Who?"}]
+    (item,) = load(lines(tmp_path, {"history": turns, "chosen": "we", "rejected": "they"}))
+    assert item.prompt_text == "Who?"
+
+
+@pytest.mark.parametrize("key", ["B", "2"])
+@pytest.mark.parametrize("order", ["i iii ii", "iii ii i"])
+def test_roman_labels_in_another_order_are_refused(tmp_path, order, key):
+    labels = order.split()
+    by_label = {label: f"text {label}x" for label in labels}
+    listed = [f"{label}. a text {number}x" for number, label in enumerate(labels)]
+    for options in (by_label, listed):
+        row = {"question": "Which?", "options": options, "answer": key}
+        other = row | {"answer": "3" if key == "2" else "C"}
+        with pytest.raises(DataError, match="order"):
+            load(lines(tmp_path, row, other))
+
+
+def test_roman_labels_in_order_are_taken_off(tmp_path):
+    options = ["i. Paris", "ii. Rome", "iii. Oslo"]
+    (item,) = load(lines(tmp_path, {"question": "Which?", "options": options, "answer": "B"}))
+    assert (item.chosen.text, len(item.rejected)) == ("Rome", 2)
+
+
+def test_an_i_that_may_be_a_letter_or_a_roman_number_is_refused(tmp_path):
+    options = [f"text {number}x" for number in range(10)]
+    row = {"question": "Which?", "options": options, "answer": "i"}
+    with pytest.raises(CarbError, match="I for 1"):
+        load(lines(tmp_path, row))
+    first, second = load(lines(tmp_path, row, row | {"answer": "B"}))
+    assert (first.chosen.text, second.chosen.text) == ("text 8x", "text 1x")
+
+
+def test_latin_keys_of_cyrillic_headings_that_look_the_same_are_refused(tmp_path):
+    head = "вопрос,А,Б,В,ответ\n"
+    with pytest.raises(CarbError, match="look the same in Latin and Cyrillic"):
+        load(cells(tmp_path, f"{head}Где?,тут,там,дома,B\n"))
+    rows = f"{head}Где?,тут,там,дома,B\nКто?,он,она,оно,C\n"
+    first, second = load(cells(tmp_path, rows), language="ru")
+    assert (first.chosen.text, second.chosen.text) == ("там", "оно")
+
+
+def test_columns_of_different_lengths_are_refused(tmp_path):
+    path = tmp_path / "a.json"
+    columns = {"prompt": ["Who?", "Why?"], "chosen": ["we"], "rejected": ["they", "no"]}
+    path.write_text(json.dumps(columns), encoding="utf-8")
+    with pytest.raises(DataError, match=r"a\.json:2: chosen: is empty"):
+        load(path)
+
+
+def test_a_page_of_the_hubs_viewer_is_named(tmp_path):
+    path = tmp_path / "a.json"
+    row = {"prompt": "Who?", "chosen": "we", "rejected": "they"}
+    page = {"features": [], "rows": [{"row_idx": 0, "row": row}], "partial": False}
+    path.write_text(json.dumps(page | {"num_rows_total": 1}), encoding="utf-8")
+    assert not load(path, language="en").notes
+    path.write_text(json.dumps(page | {"num_rows_total": 2000}), encoding="utf-8")
+    (note,) = load(path, language="en").notes
+    assert note == "It is a page of the Hub's viewer: 1 of 2000 rows."
+    path.write_text(json.dumps(page | {"truncated": True}), encoding="utf-8")
+    (note,) = load(path, language="en").notes
+    assert note == "Not read: truncated, which stands beside the rows."

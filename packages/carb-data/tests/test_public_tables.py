@@ -613,8 +613,18 @@ def test_a_score_that_is_no_number_is_the_best_of_none(tmp_path, score):
         load(saved(tmp_path, [row]))
 
 
-@pytest.mark.parametrize("context", [[["Town", ["One.", "Two."]]], [["Year", 1996]]])
-def test_a_context_of_titles_or_cells_is_no_conversation(tmp_path, context):
+@pytest.mark.parametrize(
+    ("context", "texts"),
+    [([["Town", ["One.", "Two."]]], "Town\n\nOne.\n\nTwo."), ([["Year", 1996]], "Year\n\n1996")],
+)
+def test_a_context_of_titles_or_cells_is_no_conversation(tmp_path, context, texts):
+    row = {"question": ASKED, "context": context, "options": CHOICES, "answer": "B"}
+    (item,) = load(saved(tmp_path, [row]))
+    assert item.prompt == f"{texts}\n\n{ASKED}"
+
+
+def test_a_context_of_objects_is_refused(tmp_path):
+    context = [{"title": "Town", "text": "One."}]
     row = {"question": ASKED, "context": context, "options": CHOICES, "answer": "B"}
     with pytest.raises(CarbError, match=r"rows\.jsonl:1: context"):
         load(saved(tmp_path, [row]))

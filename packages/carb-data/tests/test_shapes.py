@@ -365,7 +365,7 @@ def test_several_wrong_answers_in_a_cell_are_read_without_their_marks(tmp_path, 
 
 
 def test_a_semicolon_of_html_and_a_number_in_a_sentence_part_no_answers(tmp_path):
-    rows = "Who?,we,they &amp; I\nWhen?,now,On 2. May or 1. June\n"
+    rows = "Who?,we &amp; you,they &amp; I\nWhen?,now,On 2. May or 1. June\n"
     path = write(tmp_path / "a.csv", f"question,right,wrong answers\n{rows}")
     texts = [one.text for item in load(path, language="en") for one in item.rejected]
     assert texts == ["they &amp; I", "On 2. May or 1. June"]

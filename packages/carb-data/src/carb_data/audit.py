@@ -65,9 +65,7 @@ class Attack(Frozen):
     @property
     def works(self) -> bool:
         """Whether the interval lies above chance."""
-        if self.low is None or self.chance is None:
-            return False
-        return self.low > self.chance
+        return (self.low or 0.0) > (self.chance or 0.0)
 
     @property
     def shortfall(self) -> float:
@@ -77,9 +75,7 @@ class Attack(Frozen):
     @property
     def severe(self) -> bool:
         """Whether its interval lies ten points or more above chance."""
-        if self.low is None or self.chance is None:
-            return False
-        return self.low >= self.chance + 0.1
+        return (self.low or 0.0) >= (self.chance or 0.0) + 0.1
 
 
 class AuditReport(Frozen):

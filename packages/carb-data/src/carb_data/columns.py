@@ -34,7 +34,7 @@ _DOUBTFUL = re.compile(
     re.IGNORECASE,
 )
 """A cell that may be one answer or several."""
-_ENTITY = re.compile(r"(&#?\w+);")
+ENTITY = re.compile(r"(&#?\w+);")
 """A character as HTML writes it, whose semicolon ends no answer."""
 _MARKED = re.compile(
     r"(?:(?<=\s)|\A)[(\[（【]?(\d{1,2}|\w|[①-⑳])"
@@ -44,7 +44,7 @@ _MARKED = re.compile(
 _LISTED = re.compile(r"(?:\d{1,2}[.)]|[-*•])\s+(?=\S)")
 """Bullets and numbers before the answers of a list in a cell."""
 _OPTION_WORDS = {*_NAMES["option"], *_NAMES["answer"], *_HEADINGS["option_words"]}
-_SEVERAL = ("rejected", "context", "chosen", "prompt", "answer")
+_SEVERAL = "rejected context chosen prompt answer"
 """Fields that several columns may hold; of others the first name in the list counts."""
 
 
@@ -59,8 +59,12 @@ class Columns:
     @cached_property
     def whole(self) -> Mapping[str, str]:
         """The field of each column whose cells are taken as they are."""
-        alone = [(field, *names) for field, names in self.by_field.items() if len(names) == 1]
-        return {name: field for field, name in alone if not is_plural(name)}
+        return {
+            name: field
+            for field, names in self.by_field.items()
+            for name in names
+            if len(names) == 1 and not is_plural(name)
+        }
 
     def of(self, fields: Iterable[str]) -> set[str]:
         """The columns of some fields."""
@@ -81,18 +85,21 @@ def columns_of(names: Sequence[str]) -> Columns:
         if field is not None and name not in options:
             columns.setdefault(field, []).append(name)
     for field, same in columns.items():
-        if field not in _SEVERAL:
-            columns[field] = [min(same, key=_NAMES[field].index)]
+        if field not in _SEVERAL.split():
+            first = min(same, key=_NAMES[field].index)
+            columns[field] = [first]
     asked = columns.get("prompt", [])
     if len(asked) > 1 and "input" in asked:
         asked.remove("input")
         columns["after"] = ["input"]
-    if not asked and "context" in columns:
-        columns["prompt"] = columns.pop("context")
+    alone = min({"context", "history"}.intersection(columns), default="")
+    if alone and not asked:
+        columns["prompt"] = columns.pop(alone)
     if options:
         columns.setdefault("options", [])
     if "options" in columns and "chosen" in columns and "rejected" not in columns:
-        columns.setdefault("answer", []).extend(columns.pop("chosen"))
+        chosen = columns.pop("chosen")
+        columns.setdefault("answer", []).extend(chosen)
     texts = [name for name in columns.get("answer", ()) if name in _HEADINGS["answers"]]
     if texts and "rejected" in columns and "options" not in columns:
         columns.setdefault("chosen", texts)
@@ -134,9 +141,7 @@ def _option_columns(names: Sequence[str]) -> list[str]:
     for run in runs.values():
         numbers = sorted(run)
         size = len(run)
-        from_zero = [*range(size)]
-        from_one = [*range(1, size + 1)]
-        if size > max(1, len(best)) and numbers in (from_zero, from_one):
+        if size > max(1, len(best)) and numbers in ([*range(size)], [*range(1, size + 1)]):
             best = [run[number] for number in numbers]
     return best
 
@@ -188,7 +193,8 @@ def parts_of(name: str, value: Any) -> Any:
     """The answers that a cell of a plural column joins, or the value as it is."""
     if not _is_text(value) or not is_plural(name):
         return value
-    pieces = _JOINED.split(_ENTITY.sub(r"\1\0", value))
+    marked = ENTITY.sub(r"\1\0", value)
+    pieces = _JOINED.split(marked)
     parts = [piece.replace("\0", ";").strip() for piece in pieces if piece.strip()]
     if len(parts) == 1:
         parts = _in_line(value)
@@ -203,7 +209,7 @@ def part_count(value: Any) -> int:
     """The number of a text's parts, as marks between answers would part it; 1 for other values."""
     if not _is_text(value):
         return 1
-    return len(_JOINED.split(_ENTITY.sub("", value.strip())))
+    return len(_JOINED.split(ENTITY.sub("", value.strip())))
 
 
 def _in_line(value: str) -> list[str]:

@@ -16,6 +16,7 @@ from carb_data.keys import (
     without_letters,
 )
 from carb_data.tables import Record, plain
+from carb_data.turn_marks import refuse_marks
 from carb_data.values import (
     Answer,
     Defect,
@@ -176,6 +177,7 @@ def _choice(
     system: System,
 ) -> tuple[Answers, Answers, bool]:
     given, options = options_of(rule, record)
+    refuse_marks(given.texts)
     right = _right_option(rule, record, given, system)
     bare = None
     if rule.key:
@@ -186,11 +188,7 @@ def _choice(
     others: Sequence[int] = range(len(options))
     if key := text_at(record, rule.wrong, rule.wrong):
         others = [_option(rule, key, given, system, rule.wrong)]
-    wrong = []
-    for number in others:
-        answer, _ = options[number]
-        if answer and number != right:
-            wrong.append(options[number])
+    wrong = [options[number] for number in others if number != right and options[number][0]]
     return [options[right]], wrong, bare is not None
 
 
@@ -298,8 +296,8 @@ def _entries(value: Any, path: str) -> list[tuple[str | None, Any]]:
     return [(name, value)]
 
 
-_LABELS = ("label", "key", "id", "letter")
-_TEXTS = ("text", "value", "content", "answer")
+_LABELS = "label key id letter"
+_TEXTS = "text value content answer"
 
 
 def _labelled(options: Any) -> Any:
@@ -310,8 +308,8 @@ def _labelled(options: Any) -> Any:
     for option in options:
         if not isinstance(option, Mapping):
             return options
-        labels = [str(option[name]) for name in _LABELS if name in option]
-        contents = [option[name] for name in _TEXTS if name in option]
+        labels = [str(option[name]) for name in _LABELS.split() if name in option]
+        contents = [option[name] for name in _TEXTS.split() if name in option]
         if len(labels) != 1 or len(contents) != 1:
             return options
         if {"label", "value"} <= {*option} and len(labels[0]) > 2 >= len(str(contents[0])):
@@ -468,13 +466,15 @@ def _with_context(rule: OptionsAsGiven, record: Record, asked: list[Turn]) -> li
         value = unpacked(at(record, path))
         if value is None:
             continue
-        conversation = turns(value) or _pairs(value)
+        conversation = turns(value)
+        entries = _flat(value)
+        if path == "history":
+            conversation = conversation or _pairs(value)
+            entries = [value]
         if conversation:
             before += conversation
             continue
-        if not isinstance(value, list):
-            value = [value]
-        contexts = [text(entry, path) for entry in value]
+        contexts = [text(entry, path) for entry in entries]
         texts += filter(None, contexts)
     if asked and asked[-1][0] == "user":
         *asked, (_, question) = asked

@@ -58,9 +58,8 @@ class OtherHeadError(CarbError):
         self.changed = tuple(changed)
         """Fields of the head that differ."""
         super().__init__(
-            f"{path} holds records of something else: {' and '.join(changed)} differ. "
-            "Choose another file, or "
-            f"remove it."
+            f"{path} holds records of something else: {' and '.join(changed)} differ. Choose "
+            "another file, or remove it."
         )
 
 

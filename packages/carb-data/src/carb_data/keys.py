@@ -20,19 +20,21 @@ _WORD = r"(?:(?:option|choice|answer)[\s:]+)?"
 _MARKED = re.compile(rf"{_WORD}[(\[{{（【]?\s*(.)\s*[)\]}}）】.:、：．]?", re.IGNORECASE)
 """A letter alone, or between or before marks."""
 _LETTERED = re.compile(
-    rf"\s*\**{_WORD}[(\[（【]?\s*(1\d|\w)\s*"
+    rf"\s*\**{_WORD}[(\[（【]?\s*(1\d|[ivx]{{2,4}}|\w)\s*"
     r"(?:[)\]）】.:、：．]+\**(?<!\d[.:：](?=\d))|\*+|(?<!\d)\s[-–—]|\s[-–—](?!\s*\d))\s*(?=\S)(.*)",
     re.DOTALL | re.IGNORECASE,
 )
 """An option behind its letter or number; ``1.5 kg``, ``1:30`` and ``1 - 2 days`` have none."""
 _PIECES = re.compile(r"\s+(?=[(\[（]?\w[)\]）.:、])")
 """The marks before the options of a question, if they may share a line."""
-_NUMBERS = [*map(str, range(1, 20))]
+_NUMBERS = "1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19"
+_ROMAN = "I II III IV V VI VII VIII IX X"
 """Numbers that stand before options."""
 _RUNS = ("0123456789", "123456789", *ALPHABETS.values())
 """Numbers and letters in their order."""
 _LIKE_LATIN = frozenset("АВЕКМНОРСТХ")
 """Cyrillic letters that look like Latin ones, which stand elsewhere in the alphabet."""
+_TWINS = str.maketrans("ABEKMHOPTX", "АВЕКМНОРТХ")
 _NUMBER = re.compile(r"(\d{1,3})(?:\.0+)?")
 """A number as a table writes it; pandas makes 1.0 of 1 where another row is empty."""
 
@@ -55,10 +57,13 @@ class Options:
 
     @cached_property
     def counted(self) -> bool:
-        """Whether letters and numbers count the options; not where labels have another order."""
+        """Whether letters and numbers count the options; not where labels have another order, nor
+        Roman labels."""
         stems = {name[:-1] for name in self.names}
         run = "".join(name[-1:] for name in self.names).upper()
-        return len(stems) > 1 or any(letters.startswith(run) for letters in _RUNS)
+        return (len(stems) > 1 and "ii" not in self.names) or any(
+            letters.startswith(run) for letters in _RUNS
+        )
 
 
 @dataclass(frozen=True)
@@ -86,12 +91,13 @@ def system_of(
     certain = set()
     both = False
     for keys, options in rows:
+        twins = _TWINS if "б" in options.names else {}
         others = {*keys}.intersection(options.texts)
         for key in keys:
             if key in others or options.named(key) is not None:
                 continue
             if (letter := _letter(key)) is not None:
-                used.add(letter)
+                used.add(letter.translate(twins))
             if number := _NUMBER.fullmatch(key):
                 fits = _starts(int(number[1]), options, others)
                 if len(fits) == 1:
@@ -125,10 +131,11 @@ def _starts(key: int, options: Options, texts: Collection[str]) -> list[int]:
 def _alphabet(used: set[str], owner: object) -> str:
     """The alphabet that holds all letters of the keys, Latin first."""
     alphabet = next(filter(used.issubset, ALPHABETS.values()), ALPHABETS["latin"])
-    if alphabet == ALPHABETS["cyrillic"] and used <= _LIKE_LATIN and used != {"А"}:
+    is_like = alphabet == ALPHABETS["cyrillic"] and used <= _LIKE_LATIN and used != {"А"}
+    if is_like or used == {"I"}:
         raise CarbError(
-            f"{owner}: its answers are Cyrillic letters that look like Latin ones "
-            f"({', '.join(sorted(used))}); write Latin letters or the texts of the options."
+            f"{owner}: its answers are letters that look the same in Latin and Cyrillic, or I for "
+            f"1 ({', '.join(sorted(used))}); write the texts of the options."
         )
     return alphabet
 
@@ -200,7 +207,7 @@ def without_letters(options: Options) -> Options | None:
     filled = sum(map(bool, options.texts))
     if 2 * lettered <= max(filled, 2):
         return None
-    for alphabet in (*ALPHABETS.values(), _NUMBERS):
+    for alphabet in (*ALPHABETS.values(), _NUMBERS.split(), _ROMAN.split()):
         marks = [*alphabet[: len(letters)]]
         pairs = zip(letters, marks, strict=False)
         if all(letter in ("", mark) for letter, mark in pairs):

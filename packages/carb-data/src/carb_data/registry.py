@@ -89,9 +89,7 @@ class Registry:
         return sum(1 for _ in self)
 
     def __contains__(self, culture: object) -> bool:
-        if isinstance(culture, Culture):
-            return culture.id in self._all
-        return culture in self._all
+        return getattr(culture, "id", culture) in self._all
 
     def __getitem__(self, culture_id: str) -> Culture:
         try:
@@ -287,11 +285,9 @@ class UnknownCultureError(UnknownNameError):
         near: str,
     ) -> None:
         super().__init__(
-            f"unknown culture '{culture_id}'.{near} Known: {', '.join(sorted(known))}, and "
-            "those of single countries "
-            "(such as german-at). To add one, describe it in a culture file and name that "
-            f"file in {CULTURES_VARIABLE} "
-            "or with --culture-file"
+            f"unknown culture '{culture_id}'.{near} Known: {', '.join(sorted(known))}, and those "
+            "of single countries (such as german-at). To add one, describe it in a culture file "
+            f"and name that file in {CULTURES_VARIABLE} or with --culture-file"
         )
 
 

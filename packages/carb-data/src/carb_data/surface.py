@@ -257,7 +257,8 @@ def _traits(text: str) -> tuple[object, ...]:
 
 # does a text name a culture?
 
-LANGUAGES = frozenset({"ar", "de", "en", "es", "ja", "ko", "ru", "th", "vi", "zh"})
+_TAGS = "ar de en es ja ko ru th vi zh"
+LANGUAGES = frozenset(_TAGS.split())
 """Languages in which the shipped patterns know the names of cultures."""
 
 _LABELS: dict[str, list[str]] = resource("labels")

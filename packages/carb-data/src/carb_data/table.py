@@ -280,9 +280,8 @@ def _refuse_repeated(frame: pl.DataFrame) -> None:
         first = twice.row(0, named=True)
         two = " and ".join(map(str, first["row"][:2]))
         raise CarbError(
-            f"Not a score table: scorer '{first['scorer']}' has response "
-            f"'{first['response_id']}' of item "
-            f"'{first['item_id']}' twice, in rows {two} (counted from 0)."
+            f"Not a score table: scorer '{first['scorer']}' has response '{first['response_id']}' "
+            f"of item '{first['item_id']}' twice, in rows {two} (counted from 0)."
         )
 
 

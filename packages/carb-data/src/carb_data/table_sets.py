@@ -16,6 +16,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from carb_data.columns import ENTITY
 from carb_data.declaration import Declaration, Template, fill, shuffled, template_fields
 from carb_data.errors import CarbError, DataError, Problem
 from carb_data.given import Asked, TieError, keys_of, options_of, plain_reader, read_record
@@ -103,7 +104,7 @@ def read_sets(
     sets = []
     if rows:
         shape = find_shape(table)
-        for item in SetReader(table, shape, defaults, registry, prefix).sets():
+        for item in Reader(table, shape, defaults, registry, prefix).sets():
             sets.append(item)
             if len(sets) % _BATCH == 0:
                 progress(rows - len(table.rows), rows)
@@ -217,12 +218,10 @@ class _Draft:
 
 
 @dataclass
-class SetReader:
-    """Reads the sets of one table's rows. What has no reading goes to the table's problems, what
-    the user should know to its notes, and which defaults filled a row to ``defaulted``."""
+class Reader:
+    """Reads the rows of one table, and counts the facts for the notes."""
 
     table: Table
-    """It is used up."""
     shape: Shape
     defaults: Mapping[str, str]
     registry: Registry | None
@@ -235,7 +234,7 @@ class SetReader:
         if shape.part.together:
             table.rows = _gathered(table, shape)
         self.seen: dict[str, int] = {}
-        self.ties = self.lettered = 0
+        self.ties = self.lettered = self.escaped = 0
         self.meant: dict[str, str | None] = {}
         self.unregistered: Counter[str] = Counter()
         self.patterns: dict[tuple[object, ...], BonSet] = {}
@@ -247,21 +246,22 @@ class SetReader:
         self.known: dict[str, _Fields] = {}
 
     def sets(self) -> Iterator[BonSet]:
-        """The sets of the rows."""
-        drafts = self.drafts()
+        """The sets of the rows, which it uses up; what has no reading goes to the table's problems,
+        what the user should know to its notes, and which defaults filled a row to ``defaulted``."""
+        drafts = self._all_drafts()
         while batch := list(islice(drafts, _BATCH)):
             _detect(batch, self.shape.part.clean)
             for draft in batch:
                 try:
-                    yield self.made(draft)
+                    yield self._made(draft)
                 except ValidationError as error:
                     problems = list(line_problems(self.table.path, draft.number, error))
                     # its answers have their language from the row
                     whole = [one for one in problems if not one.field.startswith("responses")]
                     self.table.problems.extend(whole or problems)
-        self.note()
+        self._note()
 
-    def drafts(self) -> Iterator[_Draft]:
+    def _all_drafts(self) -> Iterator[_Draft]:
         """The content of each set to be made; the rows are used up, to free their memory."""
         rows = self.table.rows
         rows.reverse()
@@ -293,12 +293,13 @@ class SetReader:
         name = item = self._id(fields["id"], number)
         for position, right in enumerate(given.right, 1):
             texts = shuffled([right, *given.wrong], given.prompt)
+            self.escaped += any(map(ENTITY.search, (given.asked, *texts)))
             if len(given.right) > 1:
                 item = f"{name}/{position}"
             index = texts.index(right)
             yield _Draft(number, item, name, given.prompt, texts, index, fields)
 
-    def made(self, draft: _Draft) -> BonSet:
+    def _made(self, draft: _Draft) -> BonSet:
         """The set of a draft: validated, or like an earlier one that was.
 
         Raises:
@@ -400,18 +401,18 @@ class SetReader:
         fields["language"] = tag
         return []
 
-    def note(self) -> None:
+    def _note(self) -> None:
         """Note omissions and changes."""
-        if self.ties:
-            self.table.notes.append(
-                f"{self.ties:,} rows are ties, name several answers or have no wrong one, and are "
-                "left out."
-            )
-        if self.lettered:
-            self.table.notes.append(
-                f"The options of {self.lettered:,} rows carry their own letters, which are taken "
-                "off."
-            )
+        omissions = {
+            "{:,} rows are ties, name several answers or have no wrong one, and are left out.": (
+                self.ties
+            ),
+            "The options of {:,} rows carry their own letters, which are taken off.": self.lettered,
+            "{:,} rows hold characters as HTML writes them (&amp;), which stay.": self.escaped,
+        }
+        for said, count in omissions.items():
+            if count:
+                self.table.notes.append(said.format(count))
         if self.unregistered:
             most = self.unregistered.most_common(10)
             places = ", ".join(f"{name} {count:,}" for name, count in most)

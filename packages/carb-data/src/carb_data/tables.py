@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
-from itertools import chain
+from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -134,7 +134,8 @@ def read_table(path: Path, knows: Knows, heading_of: HeadingOf = lambda _: ()) -
         elif kind == ".xlsx":
             _workbook(table, file, knows)
         else:
-            _records(table, _numbered(table, kind, file, knows))
+            rows = _numbered(table, kind, file, knows)
+            _records(table, rows)
     return table
 
 
@@ -171,7 +172,8 @@ def _opened(path: Path) -> Iterator[tuple[str, BinaryIO]]:
             else:
                 open_file = gzip.open if path.suffix.lower() == ".gz" else Path.open
                 file = stack.enter_context(open_file(path, "rb"))
-            yield _checked(path, kind, file.peek(_BEGINNING)), file
+            start = file.peek(_BEGINNING)
+            yield _checked(path, kind, start), file
     except UnicodeDecodeError:
         raise CarbError(f"{path} is not text in UTF-8; save it as UTF-8.") from None
     except (EOFError, zlib.error, zipfile.BadZipFile, OSError) as error:
@@ -349,7 +351,8 @@ def _json(table: Table, content: bytes, knows: Knows) -> Contents:
         return
     if name := repeated_name(bare):
         raise CarbError(f"{table.path}: {name}: {_TWICE}.")
-    yield from enumerate(_listed(table, whole, knows), 1)
+    records = _listed(table, whole, knows)
+    yield from enumerate(records, 1)
 
 
 def _listed(table: Table, whole: Any, knows: Knows) -> Iterable[Any]:
@@ -370,14 +373,21 @@ def _listed(table: Table, whole: Any, knows: Knows) -> Iterable[Any]:
     if knows([*whole]):
         return _by_column(whole)
     tables = {
-        name: value for name, value in whole.items() if name != "features" and _is_table(value)
+        name: value
+        for name, value in whole.items()
+        if name != "features" and isinstance(value, list) and isinstance([*value, 0][0], dict)
     }  # the Hub's viewer lists the columns as features
     lists = [*tables.values()]
     if len(lists) == 1:
+        every = whole.get("num_rows_total")
+        if every not in (None, len(lists[0])):
+            table.notes.append(
+                f"It is a page of the Hub's viewer: {len(lists[0])} of {every} rows."
+            )
         table.notes += [
             f"Not read: {name}, which stands beside the rows."
             for name, value in whole.items()
-            if isinstance(value, str)
+            if isinstance(value, str) or value is True
         ]
         return _without(path, _primary_key(whole), lists[0])
     if lists and knows([*lists[0][0]]):
@@ -396,11 +406,6 @@ def _primary_key(whole: Mapping[str, Any]) -> list[str]:
     if isinstance(schema, dict) and "data" in whole:
         return [*schema.get("primaryKey", ())]
     return []
-
-
-def _is_table(value: Any) -> bool:
-    """Whether a value of a document is a list of objects."""
-    return isinstance(value, list) and bool(value) and isinstance(value[0], dict)
 
 
 def _records_of(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> list[Record]:
@@ -435,7 +440,8 @@ def _by_column(whole: Mapping[str, Any]) -> list[Any]:
     objects (pandas' orient='columns')."""
     columns = [*whole.values()]
     if all(isinstance(column, list) for column in columns):
-        return _records_of([*whole], zip(*columns, strict=False))
+        rows = zip_longest(*columns)  # what a shorter list lacks is an empty cell
+        return _records_of([*whole], rows)
     if not all(isinstance(column, dict) for column in columns):
         return [whole]
     records: defaultdict[str, Record] = defaultdict(dict)
@@ -478,7 +484,8 @@ def _delimited(
 def _separator(kind: str, text: str, knows: Knows) -> str:
     """The separator between names of a known shape, or else the one that the first line has most
     of."""
-    first = next(filter(str.strip, text.splitlines()), "")
+    filled = filter(str.strip, text.splitlines())
+    first = next(filled, "")
     usual = max(_SEPARATORS, key=first.count)
     if kind == ".tsv":
         usual = "\t"

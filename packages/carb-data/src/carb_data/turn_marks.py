@@ -36,6 +36,39 @@ _LABELLED = re.compile(rf"(?:{_LABEL})\s*[:：]", re.IGNORECASE)
 _REMEDY = "write the turns as messages of the user and the assistant, or take the marks off"
 
 
+_SHORT = 200
+"""Characters of the longest answers among which marks are looked for."""
+_MARKED = re.compile(
+    r"\A\s*(?:[✓✔✅☑✗✘❌☒★►▶⇒→]|[\[(][xX✓✔*][)\]](?=\s\w)|=>|->|[+=○◯×](?=\s*[^\W\d_]{2})"
+    r"|<(?:b|u|em|mark|strong)>(?=.*>\Z)"
+    r"|(?:__|\*{1,2})(?![a-z]\b(?![).:]))(?=[\w\"'(¿¡][^*]*\**\Z))"
+    r"|&(?=#?\w{2,8};)|(?:[✓✔✅☑✗✘❌]|(?<=\w{3})\s?\*{1,2}|(?:[(\[（【]|<-+|←|\s[-–—=])\s*"
+    r"(?:the )?(?:(?:in)?correct|richtig|falsch|correct[ao]|верно|неверно|правильно|正解|正确|正確"
+    r"|错误|정답|오답|ถูก|ถูกต้อง|ผิด|đúng|sai|صحيح|صحيحة|خطأ|wrong)"
+    r"(?: answer| one)?\s*[)\]）】]?)\Z",
+    re.IGNORECASE | re.DOTALL,
+)
+"""What marks an answer among others, in quizzes and by accident."""
+
+
+def refuse_marks(answers: Sequence[str]) -> None:
+    """Refuse short answers of which some have a mark that others lack: ``*``, ``(correct)``, or a
+    character as HTML writes it.
+
+    Raises:
+        UnreadError: with the mark.
+    """
+    if max(map(len, answers)) > _SHORT:
+        return
+    marks = {"".join(_MARKED.findall(answer)[:1]) for answer in filter(None, answers)}
+    if len(marks) > 1:
+        reason = (
+            f"not all have the mark '{max(marks)}', which may tell the right one; take such marks "
+            "off, and write characters as they are (& for &amp;)"
+        )
+        raise UnreadError(("options", reason))
+
+
 def refuse_turns(prompt: object, answers: Sequence[str]) -> None:
     """Refuse answers that all begin with a role or with the question, a question of several turns,
     and texts between tokens of a model's template.
@@ -47,12 +80,9 @@ def refuse_turns(prompt: object, answers: Sequence[str]) -> None:
     Raises:
         UnreadError: with the mark.
     """
-    asked = str(prompt)
-    repeats = len(asked) >= _REPEATED and answers[0].startswith(asked)
-    if not repeats and not _may_be_marked("".join((asked, *answers))):
-        return
+    refuse_marks(answers)
     mark = _shared_opening(answers)
-    asks = _OPENING.match(asked)
+    asks = _OPENING.match(str(prompt))
     speaks = asks and _SPEAKS.match(asks[1])
     if mark:
         is_role = speaks or _SPEAKS.match(mark)
@@ -61,6 +91,7 @@ def refuse_turns(prompt: object, answers: Sequence[str]) -> None:
     _refuse_template("chosen", answers)
     if not isinstance(prompt, str):
         return
+    repeats = len(prompt) >= _REPEATED and answers[0].startswith(prompt)
     if repeats and all(answer.startswith(prompt) for answer in answers):
         raise UnreadError(("chosen", "all answers begin with the question; take it off"))
     marks = []
@@ -77,12 +108,6 @@ def refuse_turns(prompt: object, answers: Sequence[str]) -> None:
     _refuse_template("prompt", [prompt])
 
 
-def _may_be_marked(text: str) -> bool:
-    """Whether it has a character without which there is no mark; in a loop this takes much
-    longer."""
-    return "<" in text or "[" in text or ":" in text or "：" in text or "【" in text
-
-
 def _refuse_template(field: str, texts: Sequence[str]) -> None:
     first = texts[0]
     if _EDGES.isdisjoint((first[0], first[-1])):
@@ -95,15 +120,10 @@ def _refuse_template(field: str, texts: Sequence[str]) -> None:
 
 def _shared_opening(answers: Sequence[str]) -> str:
     """The mark with which all answers begin; empty where there is none."""
-    openings = set()
-    for answer in answers:
-        match = _OPENING.match(answer)
-        if match is None:
-            return ""
-        openings.add(match[1])
+    openings = {match and match[1] for match in map(_OPENING.match, answers)}
     if len(openings) > 1:
         return ""
-    return "".join(openings)
+    return openings.pop() or ""
 
 
 def _marks(text: str) -> list[str]:

@@ -28,12 +28,17 @@ _CLOSE_TRANSCRIPT = re.compile(rf"(?:\A|\n){_SPEAKERS}")
 """A transcript without blank lines."""
 _TURN = "\nAssistant:"
 """The mark in every transcript."""
-STRUCTURES = ("[", "{", "('", '("', '"[', '"{', "array(", 'c("', 'list("', 'Any["')
-"""How lists and objects begin, as JSON, JSON within JSON, Python, numpy, R and Julia write them."""
+_BEGIN = """[ { <ol <ul (' (" "[ "{ array( c(" list(" Any[\""""
+STRUCTURES = tuple(_BEGIN.split())
+"""How lists and objects begin, as JSON, JSON within JSON, HTML, Python, numpy, R and Julia write
+them."""
 _NUMPY_LIST = re.compile(
-    r"""\Aarray\(|\A(?:c|list|Any)[(\[]"|\A\[\s*(['"]).*?\1\s+['"]|\A\[\s*\{.*\}\s+\{""", re.DOTALL
+    r"""\A<[ou]l\b|\A\{(?:(?:"[^"]*"|[^\W\d_][^\s{}",:]{2,})(?:,(?=.)|\}\Z)){2,}\Z"""
+    r"""|\Aarray\(|\A(?:c|list|Any)[(\[]"|\A\[\s*(['"]).*?\1\s+['"]|\A\[\s*\{.*\}\s+\{""",
+    re.DOTALL,
 )
-"""A list as R and Julia print it, or numpy, without commas: Python would join its texts to one."""
+"""A list as HTML, PostgreSQL, R and Julia write it, or numpy, without commas: Python would join its
+texts to one."""
 _ERRORS = re.compile(
     r"#(?:[^\sa-z]{1,9}[!?]|N/A|N/D|NV|Н/Д)|<NA>|NaN|nan|N/?A|n/a|[nN]\. ?[aA]\.|NULL|null|\\N"
     r"|Loading\.\.\.|[-–—]{1,3}"
@@ -198,7 +203,7 @@ def answers(value: Any, field: str) -> list[Answer]:
     value_read = unpacked(value)
     is_text = isinstance(value, str)
     if is_text and value_read is value and _NUMPY_LIST.match(value):
-        reason = "holds a list as numpy prints it, or another program; save the table as JSON Lines"
+        reason = "holds a list as HTML, a database or numpy writes it; save the table as JSON Lines"
         raise UnreadError((field, reason))
     conversation = turns(value_read)
     if conversation is not None:
@@ -250,12 +255,6 @@ def amount(value: Any) -> float:
     return float(_TRUTH.get(word) or _COMMA.sub(".", word))
 
 
-def _is_finite(value: Any) -> bool:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return False
-    return math.isfinite(value)
-
-
 _NO_TEXT = (
     "must be a text, a finite number or messages: texts of the system, the user and the assistant"
 )
@@ -278,7 +277,8 @@ def text(value: Any, field: str) -> str:
         return ""
     if isinstance(value, Unreadable):
         raise UnreadError((value.column, value.reason))
-    if not isinstance(value, str) and not _is_finite(value):
+    is_number = type(value) in (int, float) and abs(value) < math.inf
+    if not isinstance(value, str) and not is_number:
         raise UnreadError((field, _NO_TEXT))
     whole = str(value).strip()
     if "\0" in whole:

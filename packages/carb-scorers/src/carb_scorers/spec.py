@@ -147,10 +147,9 @@ def parse_spec(text: str) -> ParsedSpec:
         raise CarbError(f"A scorer is opened by a string, one at a time; got a {kind}.")
     if _SECRET.search(text):  # and say it without the text, which holds the secret
         raise CarbError(
-            "A scorer was given a key as an option. A spec is kept in files and shown on "
-            "screens, so it never holds a "
-            "key: put the key into an environment variable, and give the variable's name "
-            "in key_env=."
+            "A scorer was given a key as an option. A spec is kept in files and shown on screens, "
+            "so it never holds a key: put the key into an environment variable, and give the "
+            "variable's name in key_env=."
         )
     match = re.fullmatch(
         r"(?:([^=:?#]*)=)?([a-z][a-z0-9_-]*):([^?]+)(?:\?(.*))?", text.strip(), flags=re.DOTALL
@@ -158,10 +157,9 @@ def parse_spec(text: str) -> ParsedSpec:
     if match is None:
         raise CarbError(
             f"'{text}' is not a scorer; write KIND:TARGET?key=value&..., for example "
-            "baseline:length, "
-            "classifier:path/to/model or judge:path/to/model?mode=listwise&read=logprob. A "
-            "name of your own stands "
-            f"before it: mine=classifier:path/to/model."
+            "baseline:length, classifier:path/to/model or "
+            "judge:path/to/model?mode=listwise&read=logprob. A name of your own stands before it: "
+            "mine=classifier:path/to/model."
         )
     given, kind, target, query = match.groups()
     if given is not None and _NAME.fullmatch(given) is None:
@@ -224,9 +222,8 @@ def check_given(scorer: object) -> None:
     """
     if not isinstance(scorer, str | Scorer):
         raise CarbError(
-            f"A {type(scorer).__name__} is no scorer. Give a spec such as "
-            "'baseline:length', or an object with the "
-            f"attribute 'spec' and the methods 'score' and 'aclose'."
+            f"A {type(scorer).__name__} is no scorer. Give a spec such as 'baseline:length', or an "
+            "object with the attribute 'spec' and the methods 'score' and 'aclose'."
         )
 
 

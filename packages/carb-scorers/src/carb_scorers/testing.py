@@ -9,19 +9,7 @@ from carb_data import BonSet, Dataset, Domain, Perturbation, Provenance, Respons
 from carb_scorers.blind import blind
 from carb_scorers.scorer import Results, Scorer, ScoreRequest, ScoreResult
 
-_WORDS = [
-    "river",
-    "lantern",
-    "salt",
-    "winter",
-    "market",
-    "drum",
-    "paper",
-    "garden",
-    "bridge",
-    "copper",
-    "millet",
-]
+_WORDS = "river lantern salt winter market drum paper garden bridge copper millet"
 
 
 def example_dataset(count: int = 8, *, perturbed: bool = True) -> Dataset:
@@ -30,7 +18,7 @@ def example_dataset(count: int = 8, *, perturbed: bool = True) -> Dataset:
     draw = random.Random(0)
 
     def text(index: int) -> str:
-        return " ".join(draw.choices(_WORDS, k=draw.randint(3, 12))) + f" {index}."
+        return " ".join(draw.choices(_WORDS.split(), k=draw.randint(3, 12))) + f" {index}."
 
     return Dataset(
         _example_set(number, [text(index) for index in range(7)], perturbed)

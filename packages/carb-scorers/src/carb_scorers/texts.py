@@ -47,16 +47,7 @@ from carb_scorers.spec import (
 from carb_scorers.waiting import wait_for
 
 _conversation: TypeAdapter[Conversation] = TypeAdapter(Conversation)
-_OF_A_MESSAGE = {
-    "content",
-    "tool_calls",
-    "function_call",
-    "reasoning_content",
-    "reasoning",
-    "refusal",
-    "tool",
-    "function",
-}
+_OF_A_MESSAGE = "content tool_calls function_call reasoning_content reasoning refusal tool function"
 """Each is a key of messages, which may then lack the others, or a role."""
 _ROLES = {"developer": "system", "model": "assistant"}
 _UNSAID = re.compile("think|reason|tool|function|refusal")
@@ -291,7 +282,7 @@ def _is_message(message: object) -> bool:
     none."""
     if not isinstance(message, dict):
         return False
-    return not _OF_A_MESSAGE.isdisjoint((*message, message.get("role")))
+    return not {*_OF_A_MESSAGE.split()}.isdisjoint((*message, message.get("role")))
 
 
 def _part(part: object) -> str:

@@ -207,9 +207,8 @@ def _file(language: str, folder: Path) -> Path:
         return path
     raise CarbError(
         f"There is no prompt in the language '{language}' in {folder} (there is: "
-        f"{', '.join(prompt_languages(folder)) or 'none'}). "
-        f"Use language='en', or put a file {language}.jinja into a folder of your own and "
-        "name that folder as the style."
+        f"{', '.join(prompt_languages(folder)) or 'none'}). Use language='en', or put a file "
+        f"{language}.jinja into a folder of your own and name that folder as the style."
     )
 
 

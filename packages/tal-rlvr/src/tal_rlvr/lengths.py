@@ -62,10 +62,9 @@ def fitting(
         raise CarbError(
             f"The prompts of {fit} of {all_pairs} training pairs fit in {room} tokens "
             f"(max_prompt_tokens = {max_prompt_tokens}; the model's {context} tokens less "
-            f"max_new_tokens = {max_new_tokens}); "
-            f"the longest has {longest}. Take a model with a longer context or another tokenizer, "
-            "lower max_new_tokens, set mix.languages, or set max_prompt_tokens to train on those "
-            "that fit."
+            f"max_new_tokens = {max_new_tokens}); the longest has {longest}. Take a model with a "
+            "longer context or another tokenizer, lower max_new_tokens, set mix.languages, or set "
+            "max_prompt_tokens to train on those that fit."
         )
     return kept, Lengths(
         room=room,

@@ -150,7 +150,6 @@ def _check_begun(config: TrainConfig, resume: bool) -> None:
     remedy = "Choose another 'out', or remove it."
     if read_file(TrainConfig, begun, "configuration of a run", remedy) != config:
         raise CarbError(
-            f"{config.out} holds a run with other settings (see {begun}). Resume it with "
-            "the same ones, "
-            f"or choose another 'out'."
+            f"{config.out} holds a run with other settings (see {begun}). Resume it with the same "
+            "ones, or choose another 'out'."
         )

@@ -183,9 +183,8 @@ class TrainingRun:
             write_json(self.config.out / "lengths.json", lengths)
             if lengths.too_long:
                 self._note(
-                    f"{lengths.too_long} of {lengths.train_pairs} training pairs are left "
-                    "out: their prompts have more "
-                    f"than {lengths.room} tokens."
+                    f"{lengths.too_long} of {lengths.train_pairs} training pairs are left out: "
+                    f"their prompts have more than {lengths.room} tokens."
                 )
         return kept, lengths
 

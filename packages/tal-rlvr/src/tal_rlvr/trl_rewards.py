@@ -200,10 +200,8 @@ class CriteriaFunction:
         ):
             raise CarbError(
                 "R_appr needs the columns 'swapped_prompt' (for rewards.both_orders) and "
-                "'responses' (for "
-                "rewards.copied), which training_rows makes. Make the rows with it, or set "
-                "both_orders = false and "
-                "copied = 1."
+                "'responses' (for rewards.copied), which training_rows makes. Make the rows with "
+                "it, or set both_orders = false and copied = 1."
             )
         started = time.perf_counter()
         none = [None] * len(prompts)

@@ -44,10 +44,9 @@ def verdict_tokens(tokenizer: Any) -> VerdictTokens:
             decoded = tokenizer.decode(ids)
             if ids[:-1] != before or decoded.strip() != verdict.strip():
                 raise CarbError(
-                    f"This tokenizer does not write the verdict's letter after '{MARKER}' "
-                    "as one token of its own "
-                    f"({tokenizer.convert_ids_to_tokens(ids)}); Think-as-Locals needs one "
-                    "that does."
+                    f"This tokenizer does not write the verdict's letter after '{MARKER}' as one "
+                    f"token of its own ({tokenizer.convert_ids_to_tokens(ids)}); Think-as-Locals "
+                    "needs one that does."
                 )
             letters.append(ids[-1])
     if letters[:2] != letters[2:] or letters[0] == letters[1]:

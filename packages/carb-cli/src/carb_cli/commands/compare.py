@@ -260,10 +260,9 @@ def _show_margin(comparison: Comparison) -> None:
     if margin.not_worse:
         verdict = "a and b are equivalent" if margin.equivalent else "a is no worse than b"
     say(
-        f"Margin of {percent(margin.margin)} points: {verdict} "
-        f"(a − b within [{signed(margin.low)}, {signed(margin.high)}]; p of worse "
-        f"{p_value(margin.p_not_worse)}, p of better "
-        f"{p_value(margin.p_not_better)})."
+        f"Margin of {percent(margin.margin)} points: {verdict} (a − b within "
+        f"[{signed(margin.low)}, {signed(margin.high)}]; p of worse {p_value(margin.p_not_worse)}, "
+        f"p of better {p_value(margin.p_not_better)})."
     )
 
 

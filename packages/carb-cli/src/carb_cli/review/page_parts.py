@@ -15,7 +15,8 @@ from carb_cli.review.asking import ReviewItem
 from carb_cli.review.regions import choices
 from carb_data import cultures
 
-LANGUAGES = ("ar", "de", "en", "es", "ja", "ko", "ru", "th", "vi", "zh")
+_TAGS = "ar de en es ja ko ru th vi zh"
+LANGUAGES = _TAGS.split()
 MINUTES = 0.75
 """Planned time for one question, for each person."""
 _PAGE = "web/review.html"

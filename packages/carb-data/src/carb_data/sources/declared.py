@@ -24,7 +24,7 @@ from carb_data.registry import cultures
 from carb_data.shapes import find_shape, heading_of, is_known
 from carb_data.sources.declared_rules import Made, apply
 from carb_data.sources.source_files import read_text
-from carb_data.table_sets import SetReader
+from carb_data.table_sets import Reader
 from carb_data.tables import read_table
 
 _LETTERS = "abcdefgh"
@@ -77,7 +77,7 @@ def _tables(declaration: Declaration, part: Part, path: Path) -> Iterator[BonSet
         prefix = ""
         if len(paths) > 1:
             prefix = file.name
-        yield from SetReader(table, shape, {}, cultures, prefix).sets()
+        yield from Reader(table, shape, {}, cultures, prefix).sets()
         for note in table.notes:
             yield f"{file.name}: {note}"
         for problem in table.problems:
@@ -160,7 +160,8 @@ def _placed(part: Part, record: Record | str) -> Record | str:
         if of_country is None:
             return "its country belongs to no registered culture"
         culture = of_country
-    return record | {"culture": culture, "name": part.names.get(label, "")}
+    name = part.names.get(label, "")
+    return record | {"culture": culture, "name": name}
 
 
 def _read_records(folder: Path, part: Part, source: str) -> Iterator[tuple[str, Record | str]]:

@@ -116,9 +116,8 @@ def fetch(
     known = fetchable()
     if name not in known:
         raise CarbError(
-            f"'{name}' is not fetched from a public address.{closest(name, known)} These "
-            f"are: {', '.join(known)}. "
-            "For others give the folder or file that you have: --source PATH."
+            f"'{name}' is not fetched from a public address.{closest(name, known)} These are: "
+            f"{', '.join(known)}. For others give the folder or file that you have: --source PATH."
         )
     declaration = known[name]
     published = declaration.published

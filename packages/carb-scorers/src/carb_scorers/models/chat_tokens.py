@@ -203,9 +203,8 @@ def watched_ids(tokenizer: Any, watch: Watch | None) -> Ids:
         ids = _ids(tokenizer, f"{watch.after} {word}", start=False)
         if ids[:-1] != before:
             raise CarbError(
-                f"This tokenizer does not write '{word}' behind '{watch.after}' as one "
-                "token of its own "
-                f"({tokenizer.convert_ids_to_tokens(ids)}), so that its probability cannot "
+                f"This tokenizer does not write '{word}' behind '{watch.after}' as one token of "
+                f"its own ({tokenizer.convert_ids_to_tokens(ids)}), so that its probability cannot "
                 "be read there."
             )
         token_ids.append(ids[-1])

@@ -38,7 +38,7 @@ from carb_scorers.models.template_clock import stop_clock
 
 __all__ = ["TemplateOptions", "set_chat_template"]
 
-HASHED = {".json", ".safetensors", ".jinja", ".model", ".txt", ".py"}
+HASHED = ".json .safetensors .jinja .model .txt .py"
 """Files of a local model folder that decide its scores."""
 IDLE = re.compile(
     r"att(?:entio)?n\.(?:masked_)?bias$|inv_freq|rotary|position_ids|mtp|nextn"
@@ -133,10 +133,9 @@ def load(target: str, options: HFOptions, loader: Any) -> Loaded:
         ) from None
     if missing:
         raise CarbError(
-            f"The model '{target}' has no weights for "
-            f"{', '.join(missing[:3])}, or none of the size that "
-            f"{type(model).__name__} needs; scores would come from random numbers. Choose a "
-            "model that was trained for this kind of scorer."
+            f"The model '{target}' has no weights for {', '.join(missing[:3])}, or none of the "
+            f"size that {type(model).__name__} needs; scores would come from random numbers. "
+            "Choose a model that was trained for this kind of scorer."
         )
     dense_head(model.eval())
     _keep_sparse(model)
@@ -389,7 +388,7 @@ def revision_of(name: str, revision: str | None, file: str = "config.json") -> s
     if Path(name).is_dir():
         digest = hashlib.sha256()
         for path in sorted(Path(name).glob("*")):
-            if path.suffix in HASHED:
+            if path.suffix in HASHED.split():
                 digest.update(path.name.encode())
                 with path.open("rb") as weights:
                     digest.update(hashlib.file_digest(weights, "sha256").digest())

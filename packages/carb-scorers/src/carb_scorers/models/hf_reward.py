@@ -256,9 +256,8 @@ def _output(target: str, model: Any, labels: int, options: RewardOptions) -> int
         return matches[0]
     if labels != 1:
         raise CarbError(
-            f"'{target}' has {labels} outputs ({', '.join(names)}). A reward is one number: "
-            "choose one with "
-            f"objective=NAME."
+            f"'{target}' has {labels} outputs ({', '.join(names)}). A reward is one number: choose "
+            "one with objective=NAME."
         )
     return 0
 

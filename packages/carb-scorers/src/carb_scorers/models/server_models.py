@@ -46,21 +46,12 @@ _NEGLIGIBLE = 1e-3
 """Probability of a string below which it does not matter what follows it: a rating from 1 to 10
 moves by 0.01."""
 
-_ENDS = {
-    "stop",
-    "eos",
-    "eos_token",
-    "end_turn",
-    "stop_sequence",
-    "stop_token",
-    "complete",
-    "completed",
-}
+_ENDS = "stop eos eos_token end_turn stop_sequence stop_token complete completed"
 """Reasons for which a text is over. For every other one (``length``, ``abort``, ``null``, one that
 is new) it may have broken off."""
 _NO_NUMBERS = "NaN happened"
 """The stop string with which SGLang ends a text where the model gave NaN."""
-_REFUSED = {"content_filter", "refusal", "safety", "recitation", "blocklist", "prohibited_content"}
+_REFUSED = "content_filter refusal safety recitation blocklist prohibited_content"
 
 _ONLY_THOUGHT = (
     "the server put everything into reasoning_content and wrote no answer; raise max_tokens, turn "
@@ -181,9 +172,8 @@ class ServerLanguageModel(ServerModel):
         if self._chat:
             raise CannotError(
                 f"'{self.model}': chat servers do not report the log-probability of a given "
-                "answer. Use "
-                "api=completions with a server that can echo (vLLM's can), or backend=hf "
-                "or backend=vllm."
+                "answer. Use api=completions with a server that can echo (vLLM's can), or "
+                "backend=hf or backend=vllm."
             )
         calls = []
         for prompt, answer in zip(prompts, answers, strict=True):
@@ -240,14 +230,14 @@ class ServerLanguageModel(ServerModel):
         reason = told.get("finish_reason")
         native = told.get("native_finish_reason") or reason
         reasons = {str(reason).lower(), str(native).lower()}
-        if reasons & _REFUSED or message.get("refusal"):
+        if reasons.intersection(_REFUSED.split()) or message.get("refusal"):
             return failure("refused", "the server refused to answer", usage)
         if not content and _thought(message):
             return failure("parse", _ONLY_THOUGHT, usage)
         if not isinstance(content, str | None) or (content is None and "content" not in message):
             raise TypeError("the content is not text")
         choices = self._watched(watch, choice) if watch else None
-        finished = reasons <= _ENDS and told.get("matched_stop") != _NO_NUMBERS
+        finished = reasons.issubset(_ENDS.split()) and told.get("matched_stop") != _NO_NUMBERS
         finished &= usage.output_tokens != longest  # some servers call every end a stop
         return Generation(content or "", usage=usage, finished=finished, choices=choices)
 
@@ -280,10 +270,9 @@ class ServerLanguageModel(ServerModel):
             ]
             if longer and math.exp(value) >= _NEGLIGIBLE:
                 message = (
-                    f"the server reports '{short}' and not {', '.join(longer)}, which may "
-                    "begin with the same token; "
-                    f"use read=generate, a scale that ends before {longer[0]}, or "
-                    "backend=vllm or backend=hf"
+                    f"the server reports '{short}' and not {', '.join(longer)}, which may begin "
+                    "with the same token; use read=generate, a scale that ends before "
+                    f"{longer[0]}, or backend=vllm or backend=hf"
                 )
                 return failure("logprobs", message, usage)
         return choices

@@ -235,9 +235,8 @@ class Endpoint:
         patience = self._options.patience
         if error.after > patience > 0:
             raise CarbError(
-                f"{self.url} asks to wait {error.after:.0f} seconds ({error.message}). What "
-                "was scored before is kept; "
-                f"run the same command again then, or raise patience=."
+                f"{self.url} asks to wait {error.after:.0f} seconds ({error.message}). What was "
+                "scored before is kept; run the same command again then, or raise patience=."
             )
         if not patience and error.after > _LONGEST_WAIT:
             return False
@@ -250,9 +249,8 @@ class Endpoint:
         if self._succeeded is not None and self._succeeded > began:
             return False
         raise CarbError(
-            f"{self.url} has not answered for {patience:.0f} seconds (last: "
-            f"{error.message}). What was scored before "
-            f"is kept; run the same command again when the server is back."
+            f"{self.url} has not answered for {patience:.0f} seconds (last: {error.message}). What "
+            "was scored before is kept; run the same command again when the server is back."
         )
 
     def _hint(self, error: RequestError) -> str:

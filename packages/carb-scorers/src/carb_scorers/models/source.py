@@ -144,11 +144,9 @@ def gguf_arguments(path: Path) -> dict[str, Any]:
     )
     if named and rule not in {"gpt-2", *known.GGUF_PRE_TOKENIZER_SPLITS}:
         raise CarbError(
-            f"The tokenizer of '{path}' splits texts by the rule '{rule}', which "
-            "transformers does not know, "
-            "and it would split them by another one. Put the model's tokenizer.json and "
-            "tokenizer_config.json beside "
-            f"the file."
+            f"The tokenizer of '{path}' splits texts by the rule '{rule}', which transformers does "
+            "not know, and it would split them by another one. Put the model's tokenizer.json and "
+            "tokenizer_config.json beside the file."
         )
     return {
         "gguf_file": str(path.absolute())

