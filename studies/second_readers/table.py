@@ -26,7 +26,13 @@ editors reworded 40 families' questions of Arabic and of English, after which re
 (a second reader of the same English lot) came; then 25 of Arabic again, and readings 30 and 31, two
 readers of one Arabic lot. Sixteen English and ten Arabic phrases that these quoted were changed
 after them. In reading 32 a closed-book reader answered a set of each reworded family.
-After it ten Arabic phrases were changed.
+After it ten Arabic phrases were changed. Then facts without two pages, or without one in a
+language of their place, were replaced; in reading 33 closed-book readers answered 172 sets of nine
+languages that this changed. All Arabic questions were put as people type them: readers marked
+questions alone (``questions.csv``, versions 1 to 5; 1 was the one until then, 4 the one that was
+kept), then lots with two or three readers each: 34 and 35, 37 and 38, 39 to 41, 42 to 44. Before
+each later lot second wordings were dropped, and what had been quoted was mended. Reading 36 is a
+closed-book reader of 102 Arabic sets before the first drop.
 ``perturbed.csv`` says of each perturbed version whether its reader found it as it should be,
 ``families.csv`` what readers found who had the facts before them, and ``every_family.csv`` what
 editors found so in all families; each before correction. ``cues.csv`` is of later texts: 12 implied
