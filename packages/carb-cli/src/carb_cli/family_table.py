@@ -1,7 +1,5 @@
 """A mirrored family as a table: places down, answers across."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """``--fail-below NAME=NUMBER``: a gate for CI."""
 
-from __future__ import annotations
-
 from typing import Annotated, NamedTuple
 
 from cyclopts import Parameter

@@ -1,7 +1,5 @@
 """Output with ``--json``."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """Short names of scorers for tables and charts."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 

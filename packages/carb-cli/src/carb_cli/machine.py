@@ -1,7 +1,5 @@
 """The memory and GPUs of this machine that a model can use."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

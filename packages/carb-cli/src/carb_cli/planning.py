@@ -1,7 +1,5 @@
 """The work and cost of a run, worked out in advance."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from functools import partial

@@ -1,7 +1,5 @@
 """How large a difference a comparison can show, read off the interval that it gave."""
 
-from __future__ import annotations
-
 from statistics import NormalDist
 
 from carb_metrics import Interval

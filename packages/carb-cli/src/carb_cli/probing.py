@@ -1,7 +1,5 @@
 """The best prompt form for a chat model: a few mirrored families in each form, before a run."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal

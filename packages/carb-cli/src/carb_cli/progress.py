@@ -1,7 +1,5 @@
 """Progress of long work: lines that change on a terminal, plain lines when piped."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

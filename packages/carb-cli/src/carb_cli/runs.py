@@ -1,7 +1,5 @@
 """Reading runs back: one scorer's scores out of a folder, by the name that a user types."""
 
-from __future__ import annotations
-
 import shlex
 from pathlib import Path
 

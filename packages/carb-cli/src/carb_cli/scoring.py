@@ -1,7 +1,5 @@
 """Scoring into a run's folder, as ``carb run`` and ``carb eval`` do it: progress and Ctrl-C."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import signal

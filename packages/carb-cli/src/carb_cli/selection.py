@@ -1,7 +1,5 @@
 """The sets that a command scores."""
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from collections.abc import Sequence

@@ -1,8 +1,6 @@
 """The results of a run, in a line for each scorer: the place win rate where there are families, and
 accuracy."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 

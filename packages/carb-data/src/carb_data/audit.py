@@ -1,8 +1,6 @@
 """The audit's attacks: how far one gets from the answers alone. One that works shows a defect of
 the data."""
 
-from __future__ import annotations
-
 import statistics
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence

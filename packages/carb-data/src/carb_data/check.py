@@ -1,8 +1,6 @@
 """``carb data check``: everything that a program can say about a data set, in one report with
 sections."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence

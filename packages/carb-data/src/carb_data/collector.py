@@ -1,7 +1,5 @@
 """The one place that stops Python's collector of cyclic garbage."""
 
-from __future__ import annotations
-
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """The many names that columns have: which column of a table is the question, which are answers."""
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence

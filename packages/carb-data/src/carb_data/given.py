@@ -1,7 +1,5 @@
 """The rule ``options``: what a record asks, and which of its answers are right and wrong."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple

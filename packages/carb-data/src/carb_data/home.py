@@ -1,7 +1,5 @@
 """The home line: the accuracy of "always the home's answer", which reads no question."""
 
-from __future__ import annotations
-
 import statistics
 from collections import defaultdict
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """Names that stand for the same thing, directly or through others."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable
 
 

@@ -6,8 +6,6 @@ Runs, pools of samples and construction keep their paid results in it. A line is
 opened again.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import logging

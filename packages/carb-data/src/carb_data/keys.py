@@ -1,7 +1,5 @@
 """The option that a key names: by its text, a letter, a number, or the name of its column."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Collection, Iterable

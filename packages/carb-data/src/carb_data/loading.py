@@ -1,7 +1,5 @@
 """A file or a folder as sets: files that hold sets, and tables of which sets are made."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence

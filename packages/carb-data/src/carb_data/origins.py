@@ -1,7 +1,5 @@
 """Ties between sets that are not independent: of one source item, family or fact, and copies."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -6,8 +6,6 @@ similarity that MinHash estimates. Containment still sees a test item inside a l
 there the Jaccard similarity is near 0, and a MinHash index finds nothing.
 """
 
-from __future__ import annotations
-
 import math
 import re
 import unicodedata

@@ -1,7 +1,5 @@
 """The words, names and marks that code looks up, in data files of this package."""
 
-from __future__ import annotations
-
 import json
 from importlib import resources
 from typing import Any

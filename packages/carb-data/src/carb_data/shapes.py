@@ -5,8 +5,6 @@ by their many names: pairs (``prompt, chosen, rejected…``) and options (``ques
 answer``).
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """The sheets of an Excel file as the texts that a reader sees (extra ``excel``)."""
 
-from __future__ import annotations
-
 import re
 import zipfile
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Without a column for it, culture and domain are ``unspecified``, and the languag
 ``unsaid`` tells the user.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,8 +1,6 @@
 """The rows of the files that people have: CSV, TSV, Excel, JSON, JSON Lines and Parquet, packed or
 not."""
 
-from __future__ import annotations
-
 import codecs
 import csv
 import gzip

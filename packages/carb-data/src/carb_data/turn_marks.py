@@ -1,7 +1,5 @@
 """Turns of a conversation that a table joins in one text: ``[Kunde] … [Berater] …``."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Reads a cell or a JSON value: a text, several texts, or a conversation."""
 
-from __future__ import annotations
-
 import ast
 import math
 import re

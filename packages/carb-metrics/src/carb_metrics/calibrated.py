@@ -1,7 +1,5 @@
 """Does a clear win mean a right answer?"""
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 import numpy as np

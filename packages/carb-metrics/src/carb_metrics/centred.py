@@ -1,7 +1,5 @@
 """A bounded scale for scores that become rewards."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from functools import partial

@@ -1,7 +1,5 @@
 """Sets that stem from one source item, or from one family of mirrored sets, are not independent."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from typing import Any

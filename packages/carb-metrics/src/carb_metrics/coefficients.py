@@ -1,7 +1,5 @@
 """Correlation coefficients, their tests and their intervals."""
 
-from __future__ import annotations
-
 import math
 from functools import lru_cache
 from itertools import permutations

@@ -1,7 +1,5 @@
 """Which scorer is better, and is the difference more than chance?"""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Literal
 

@@ -1,7 +1,5 @@
 """How far the surface alone gets, and whether a scorer gets further."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal

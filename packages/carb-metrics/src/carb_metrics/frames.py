@@ -1,7 +1,5 @@
 """Rows of score tables as metrics need them again and again."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import polars as pl

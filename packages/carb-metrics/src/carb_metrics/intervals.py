@@ -1,7 +1,5 @@
 """Confidence intervals of proportions in closed form."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from statistics import NormalDist
 from typing import Any, cast

@@ -1,7 +1,5 @@
 """The difficulty of each item, and whether it separates good scorers from bad ones."""
 
-from __future__ import annotations
-
 import numpy as np
 from polars import col
 

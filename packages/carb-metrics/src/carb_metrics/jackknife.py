@@ -1,7 +1,5 @@
 """The jackknife of statistics that are made of sums over units."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

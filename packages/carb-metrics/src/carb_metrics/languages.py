@@ -1,7 +1,5 @@
 """Does the same content score the same in another language?"""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

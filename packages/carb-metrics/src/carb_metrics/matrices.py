@@ -1,7 +1,5 @@
 """Mirrored families as matrices: a row for each set, a column for each answer."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

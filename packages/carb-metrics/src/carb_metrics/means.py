@@ -4,8 +4,6 @@ Sets that stem from one source item or one family are not independent. ``share_i
 shares, ``means`` of bounded values and their differences, ``clustered_mean`` of families.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any

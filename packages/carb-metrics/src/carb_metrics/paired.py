@@ -1,8 +1,6 @@
 """The one interval and the one test of paired differences and means, and the sizes that they
 need."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from statistics import NormalDist

@@ -1,7 +1,5 @@
 """What people say: the human line, and whether judges agree with people, culture by culture."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import ClassVar
 

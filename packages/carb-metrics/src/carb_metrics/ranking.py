@@ -1,7 +1,5 @@
 """Many scorers in order, with the evidence for that order."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence

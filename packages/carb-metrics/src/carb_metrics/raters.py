@@ -1,7 +1,5 @@
 """Do raters agree, beyond what chance gives them?"""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial

@@ -1,7 +1,5 @@
 """What one scorer does with each mirrored family: pairs of sets, and rows."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

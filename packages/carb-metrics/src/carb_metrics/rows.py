@@ -1,7 +1,5 @@
 """The classes of all results, each where the function that returns it is."""
 
-from __future__ import annotations
-
 from carb_metrics.accuracy import Breakdown
 from carb_metrics.calibrated import Calibration, Coverage, MarginRow
 from carb_metrics.cells import Cell, Grouped, Result, Totals

@@ -1,7 +1,5 @@
 """Features of a response's surface, and models that read nothing else."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass

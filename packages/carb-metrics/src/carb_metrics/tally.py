@@ -1,7 +1,5 @@
 """Counts per group, and the cells and averages made of them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

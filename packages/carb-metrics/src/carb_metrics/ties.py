@@ -5,8 +5,6 @@ carb-scorers. Between two sets, order alone counts (``higher``): rounding there 
 knowledge. The audit of carb-data compares exact numbers, which are no scores (``share_won``).
 """
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 import polars as pl

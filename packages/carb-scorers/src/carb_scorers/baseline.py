@@ -1,7 +1,5 @@
 """Surface-only baselines: how far shortcuts alone get."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Sequence
 from functools import partial

@@ -1,7 +1,5 @@
 """How scorers are fed: windows, requests in flight, and what becomes of a failure."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from inspect import isawaitable

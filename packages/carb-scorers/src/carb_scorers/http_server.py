@@ -1,7 +1,5 @@
 """Shared by the reward server and the review server: a port, bounded bodies, and refusals."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import socket

@@ -1,7 +1,5 @@
 """Prompts as data: Jinja texts, filled in one pass."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import cache
 from typing import Any

@@ -6,8 +6,6 @@ Implicit reward: log π(response | prompt) - log π_ref(response | prompt). Rafa
 candidates. Without a reference it is the plain log-likelihood.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterable

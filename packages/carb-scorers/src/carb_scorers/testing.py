@@ -1,7 +1,5 @@
 """For tests of scorers, one's own included: a small data set, and a check of the contract."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 

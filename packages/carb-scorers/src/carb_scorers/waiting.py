@@ -1,7 +1,5 @@
 """From synchronous to asynchronous code: from one thread, or from many that wait together."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable

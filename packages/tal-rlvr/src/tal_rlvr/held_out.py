@@ -1,7 +1,5 @@
 """A judge on held-out pairs: accuracy, both orders, format, the criteria's effect, entropy."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import replace

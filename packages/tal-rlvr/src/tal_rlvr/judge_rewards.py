@@ -1,8 +1,6 @@
 """The rewards of Think-as-Locals as pure functions: R_corr, R_appr, and R = R_corr + lambda
 R_appr."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol

@@ -1,8 +1,6 @@
 """Pairs of preferences from files: whatever ``carb_data`` reads, tables of pairs, and CARE's rated
 answers."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 import re

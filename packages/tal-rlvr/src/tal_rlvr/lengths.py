@@ -1,7 +1,5 @@
 """Do prompts and warm-up targets fit? A run that cannot learn is refused, with the numbers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from statistics import median
 

@@ -1,7 +1,5 @@
 """Criteria beside the verdict: its letters masked, and a check for content."""
 
-from __future__ import annotations
-
 import re
 from functools import cache
 

@@ -1,8 +1,6 @@
 """Does a run fit into memory? Arithmetic over the model's shape and the longest batch, before
 weights are read."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from carb_data import CarbError

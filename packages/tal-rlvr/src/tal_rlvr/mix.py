@@ -1,7 +1,5 @@
 """Training data of a judge: sources of preferences, weighed, balanced, ordered, and split."""
 
-from __future__ import annotations
-
 import hashlib
 import random
 from collections import Counter, defaultdict

@@ -1,8 +1,6 @@
 """Proof that no test item, nor a near-duplicate of one, is in training: ``carb_data``'s check on
 preference pairs."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from carb_data import BonSet, Frozen, Provenance, Response, Role, check_contamination, load

@@ -1,7 +1,5 @@
 """Preference pairs, and those that sets give."""
 
-from __future__ import annotations
-
 from carb_data import UNSPECIFIED, BonSet, Frozen
 from tal_rlvr.judge_prompts import GENERAL
 from tal_rlvr.judgement import Verdict

@@ -1,7 +1,5 @@
 """The configuration of a training run: one TOML file, presets."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from importlib import resources

@@ -1,7 +1,5 @@
 """GRPO with the rewards of Think-as-Locals, on TRL's trainer."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A whole run: contamination check, warm-up, GRPO, evaluation before and after."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any

@@ -1,8 +1,6 @@
 """The needs of a run around its stages: checked pairs, settings of the libraries, whole weights on
 disk."""
 
-from __future__ import annotations
-
 from tal_rlvr.trainer import paper_config  # isort: skip  # before torch: names the missing extra
 import importlib.util
 import json

@@ -1,7 +1,5 @@
 """The stages of a run, on torch, TRL and peft."""
 
-from __future__ import annotations
-
 import tal_rlvr.trainer  # noqa: F401  # isort: skip  # before torch: names the missing extra
 import gc
 import json

@@ -1,7 +1,5 @@
 """Log-probabilities of both verdicts from a transformers model, or from a trainer's live policy."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any

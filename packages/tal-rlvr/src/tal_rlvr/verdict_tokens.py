@@ -1,7 +1,5 @@
 """Judgements as tokens: prompts as ids, the verdict's tokens, and z on the sampled ids."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

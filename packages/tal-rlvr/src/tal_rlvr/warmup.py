@@ -1,7 +1,5 @@
 """Supervised warm-up: teaching the form of a judgement to a model that does not follow it."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 from functools import cache

@@ -1,7 +1,5 @@
 """``carb bon``: a policy samples, scorers pick, and a task grades the picks."""
 
-from __future__ import annotations
-
 import json as json_module
 from collections.abc import Mapping, Sequence
 from functools import partial

@@ -1,7 +1,5 @@
 """``carb compare``: which of two scorers is better, and is it noise?"""
 
-from __future__ import annotations
-
 import math
 import shlex
 from pathlib import Path

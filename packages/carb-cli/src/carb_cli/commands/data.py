@@ -1,7 +1,5 @@
 """``carb data``: list, split, fetch, build."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Any
 

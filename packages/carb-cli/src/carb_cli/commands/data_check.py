@@ -1,8 +1,6 @@
 """``carb data check``: faults of a data set, attacks without its questions, and its overlap with
 other texts."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 

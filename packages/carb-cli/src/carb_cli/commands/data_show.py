@@ -1,7 +1,5 @@
 """``carb data show``: the counts of a data set, its home line, and families as tables."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from operator import attrgetter
 from typing import Any

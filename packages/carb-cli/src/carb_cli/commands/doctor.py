@@ -1,7 +1,5 @@
 """``carb doctor``: installed and missing parts, with the use of each."""
 
-from __future__ import annotations
-
 import os
 import platform
 import re

@@ -1,7 +1,5 @@
 """``carb eval``: one command from a model to a verdict and a report."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import sys

@@ -1,7 +1,5 @@
 """``carb data construct`` and ``carb data perturb``: sets and texts written by language models."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Literal
 

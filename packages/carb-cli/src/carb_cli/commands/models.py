@@ -1,7 +1,5 @@
 """``carb models``: the published reward models that are known, the forms of judges."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from typing import Any

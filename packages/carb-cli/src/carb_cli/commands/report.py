@@ -1,7 +1,5 @@
 """``carb report``: show what runs found, with intervals."""
 
-from __future__ import annotations
-
 import json as json_module
 import re
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """``carb results``: entries of a leaderboard, whose numbers are computed again from their rows."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """``carb review``: native speakers check a data set, and their votes go into it."""
 
-from __future__ import annotations
-
 import sys
 from collections import Counter
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """``carb run``: score a data set with reward models."""
 
-from __future__ import annotations
-
 import math
 import shlex
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """``carb serve``: a scorer as an HTTP reward for trainers."""
 
-from __future__ import annotations
-
 import math
 import os
 import sys

@@ -1,7 +1,5 @@
 """``carb validity``: do benchmark scores predict downstream results?"""
 
-from __future__ import annotations
-
 import csv
 import json as json_module
 import math

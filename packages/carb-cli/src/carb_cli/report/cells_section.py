@@ -1,7 +1,5 @@
 """The section of culture by domain: a table of the home line, and one for each scorer."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from carb_cli.display import percent

@@ -1,7 +1,5 @@
 """Gather runs into the content of a report."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

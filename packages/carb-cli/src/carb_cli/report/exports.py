@@ -1,7 +1,5 @@
 """Tables for papers: as Markdown and as LaTeX."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import takewhile
 from operator import itemgetter

@@ -1,7 +1,5 @@
 """Accuracy by the kind of language and by domain, as a picture: Figures 2 and 3 of the paper."""
 
-from __future__ import annotations
-
 from statistics import fmean
 from typing import Any
 

@@ -1,8 +1,6 @@
 """The results of a report, in sentences that can be quoted alone. A line of its own holds the
 headline."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from carb_cli.display import counted, percent, shown

@@ -1,7 +1,5 @@
 """One family and one scorer as a heat map: the comparisons of the place win rate."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,8 +1,6 @@
 """The sections about the key: people's answers, sets that look wrong, and sets that all scorers
 miss."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from carb_cli.display import counted, number, p_value, percent

@@ -4,8 +4,6 @@ A page holds as many sets as its texts allow. Sets that every model gets wrong c
 other failures, then the sets that all win. The page says how many it holds.
 """
 
-from __future__ import annotations
-
 import base64
 import gzip
 import hashlib

@@ -1,7 +1,5 @@
 """Downstream results over benchmark scores as a picture."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,8 +1,6 @@
 """The sections of a report below its first screen: each a finding and tables, which page and
 terminal show alike."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace

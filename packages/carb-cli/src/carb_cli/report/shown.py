@@ -1,7 +1,5 @@
 """The prompts and texts of judges, from the journals of runs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A static site: a leaderboard for each data set, with its report, from runs and entries."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace

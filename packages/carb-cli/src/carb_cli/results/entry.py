@@ -1,8 +1,6 @@
 """An entry: one scorer's rows on a data set, keyed by set and content, and the numbers that follow
 from them."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 import shlex

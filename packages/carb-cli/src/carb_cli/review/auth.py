@@ -1,7 +1,5 @@
 """Access to a review: private links. Tokens are stored as hashes only."""
 
-from __future__ import annotations
-
 import hashlib
 import secrets
 import sqlite3

@@ -1,8 +1,6 @@
 """The results of a review: the human line, each reviewer, each set, and votes on the data set and
 on people's questions."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Sequence

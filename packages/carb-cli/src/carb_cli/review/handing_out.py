@@ -1,8 +1,6 @@
 """A review as a whole: made from a data set, with its people, and handed out to them item by
 item."""
 
-from __future__ import annotations
-
 import json
 import secrets
 import sqlite3

@@ -1,8 +1,6 @@
 """The page and its small interface, served from this machine until it is stopped: enter, get items,
 send events."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import random

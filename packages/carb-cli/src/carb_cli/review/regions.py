@@ -1,7 +1,5 @@
 """The regions of sets, and the people who know them."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Collection, Iterable

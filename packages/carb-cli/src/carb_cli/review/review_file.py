@@ -3,8 +3,6 @@
 Write-ahead log with ``synchronous=FULL``: a commit is on the disk before it is acknowledged.
 """
 
-from __future__ import annotations
-
 import json
 import shlex
 import sqlite3

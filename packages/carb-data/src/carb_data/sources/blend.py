@@ -11,8 +11,6 @@ Five people not giving an answer does not make it false: some rejected answers a
 typical. ``blend_files`` holds the guards against one that is right after all.
 """
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence

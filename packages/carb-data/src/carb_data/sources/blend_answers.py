@@ -5,8 +5,6 @@ for the other. A *rejected* answer that people would also accept makes a set wro
 only lost.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections import defaultdict

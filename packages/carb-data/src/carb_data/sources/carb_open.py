@@ -8,8 +8,6 @@ give the right answer away. Then only as many of them are taken as leave that at
 Controls have cells of their own, so that they displace none.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 import statistics

@@ -4,8 +4,6 @@ Two folders hold 100 sets for each of ten languages; 190 sets stand in both. The
 several languages.
 """
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Iterator

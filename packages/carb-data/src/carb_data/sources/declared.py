@@ -1,8 +1,6 @@
 """The sets of a declaration: its records, read and made flat; its rules; and the form of its
 sets."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,8 +1,6 @@
 """The rules of declared sources: from records to right and wrong answers, without any source's own
 code."""
 
-from __future__ import annotations
-
 import random
 import re
 import unicodedata

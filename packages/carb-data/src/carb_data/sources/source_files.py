@@ -1,8 +1,6 @@
 """The files of a source: where they lie on this machine, how they are read and fetched (extra
 ``fetch``)."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path, PurePosixPath
 from urllib.parse import quote

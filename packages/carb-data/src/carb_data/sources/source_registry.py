@@ -1,8 +1,6 @@
 """The sources by name, and the building of a file of sets from one, with the reasons for skipped
 items."""
 
-from __future__ import annotations
-
 import importlib
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping

@@ -12,8 +12,6 @@ of a lemmatiser, and differs on purpose in one point. A string must be met at th
 "rice" is not in "price", nor "1" in "10".
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections import Counter

@@ -1,7 +1,5 @@
 """Multiple-choice questions of any file that loads (INCLUDE, Belebele, MMLU) as a task."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from string import ascii_uppercase

@@ -4,8 +4,6 @@ Liu et al. 2024, OMGEval, arXiv:2402.13524. Its answers are open: a judge compar
 is graded here.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from pydantic import Field

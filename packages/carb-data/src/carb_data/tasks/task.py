@@ -1,8 +1,6 @@
 """Downstream tasks behind one small interface: prompts for a policy, and a pure grade for each
 answer."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 

@@ -4,8 +4,6 @@ references, filters.
 The method is that of Zhang et al., arXiv 2509.21798, section 3.
 """
 
-from __future__ import annotations
-
 import json
 import random
 from collections import Counter

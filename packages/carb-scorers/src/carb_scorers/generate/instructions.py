@@ -1,7 +1,5 @@
 """Instructions for models that write."""
 
-from __future__ import annotations
-
 from carb_data import Perturbation, cultures, same_language
 
 

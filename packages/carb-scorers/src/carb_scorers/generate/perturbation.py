@@ -1,7 +1,5 @@
 """Perturbed versions of right answers that a model writes, each checked before it is used."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Language models that write: by spec, through a store, so that nothing is paid for twice."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections import Counter

@@ -1,7 +1,5 @@
 """A scorer as a scorer of Inspect (``inspect_ai``)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from carb_data import CarbError, Conversation, require

@@ -1,7 +1,5 @@
 """The judge: a generative model as a scorer, its options, and its forms of judging."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

@@ -3,8 +3,6 @@
 The words of the shipped prompts are data: ``forms/*.toml`` and ``prompts/words/*.json``.
 """
 
-from __future__ import annotations
-
 import json
 import string
 from collections.abc import Iterable, Mapping, Sequence

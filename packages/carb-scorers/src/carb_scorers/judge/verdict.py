@@ -5,8 +5,6 @@ Where a verdict stands is a form's business (``Wording.verdict``); by default it
 brackets.
 """
 
-from __future__ import annotations
-
 import math
 import re
 import unicodedata

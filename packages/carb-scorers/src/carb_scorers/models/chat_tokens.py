@@ -1,8 +1,6 @@
 """Prompts and answers as token ids: chat templates, base models, and texts that would like to be
 control tokens."""
 
-from __future__ import annotations
-
 import logging
 import math
 import re

@@ -1,7 +1,5 @@
 """How many padded tokens a forward pass may have, from the memory that is free on its device."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from carb_scorers.models.source import hf_library

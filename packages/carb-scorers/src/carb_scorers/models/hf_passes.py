@@ -1,8 +1,6 @@
 """Rows of tokens through a model on transformers: batches, prefixes computed once, and running out
 of memory."""
 
-from __future__ import annotations
-
 import gc
 import inspect
 import sys

@@ -5,8 +5,6 @@ several outputs. An adapter is for an architecture (``architectures`` in config.
 stands somewhere else.
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Everything that decides a score must be in one of the two: a head that is in nei
 of random numbers.
 """
 
-from __future__ import annotations
-
 import json
 import warnings
 from collections.abc import Callable, Mapping

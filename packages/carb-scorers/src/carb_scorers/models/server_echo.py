@@ -4,8 +4,6 @@ Servers count their offsets in different ways: some count the start token's text
 character as a whole one. So offsets are not read.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 

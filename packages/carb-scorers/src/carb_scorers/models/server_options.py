@@ -1,7 +1,5 @@
 """Options of servers, and the key that they name."""
 
-from __future__ import annotations
-
 import ipaddress
 import os
 import re

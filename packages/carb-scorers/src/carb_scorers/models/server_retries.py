@@ -1,8 +1,6 @@
 """A server that is asked politely and persistently: how many requests at once, and the retry
 policy."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

@@ -4,8 +4,6 @@ A causal model remembers a beginning by its keys and values. Scoring, rewards of
 training read behind it.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Chat templates that ask for today's date, which decides a score as the template's words do."""
 
-from __future__ import annotations
-
 import json
 import logging
 import re

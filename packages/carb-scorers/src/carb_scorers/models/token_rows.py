@@ -1,8 +1,6 @@
 """Prompts as rows of tokens, and models that read rows. A row that cannot be made is an error of
 its own."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar

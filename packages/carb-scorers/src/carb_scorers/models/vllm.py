@@ -4,8 +4,6 @@ It is given token ids made by the same code as for transformers, so that both ba
 the same.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import gc

@@ -1,7 +1,5 @@
 """The whole road in one call: hide the labels, score, join the labels back."""
 
-from __future__ import annotations
-
 import os
 import warnings
 from collections import Counter

@@ -5,8 +5,6 @@ window, stand in one line, so that they are there all together or not at all. Af
 of a given size, and so the very bits of the scores, are those of an uninterrupted run.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Iterable, Sequence, Set
