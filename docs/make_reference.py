@@ -17,9 +17,9 @@ PROVISIONAL = {
     "carb_data": """COLUMNS ContaminationReport Conversation Family Frozen HomeLine Identifier
         JsonObject Message OtherHeadError Problem SEED Store Text Votes as_text check_contamination
         closest content_hash copies_sentence expand_family first_defect home_line home_lines
-        install_line is_mirror load_facts load_families names_culture normalise parse_file read_file
-        read_lines read_options read_query read_store repeated_name require rounded seed_folders
-        unsaid validate write_whole""",
+        home_path install_line is_mirror load_facts load_families names_culture normalise
+        parse_file read_file read_lines read_options read_query read_store repeated_name require
+        rounded seed_folders unsaid validate write_whole""",
     "carb_scorers": """KnownModel Progress in_order known_model known_models plan_of read_journal
         read_presentations request_name told_culture using wait_for""",
     "carb_metrics": "Scored adjust centred mean_interval place_gap",

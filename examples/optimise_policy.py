@@ -36,8 +36,7 @@ from datasets import Dataset
 from transformers import AutoModelForCausalLM, AutoTokenizer, set_seed
 from trl import DPOConfig, DPOTrainer, GRPOConfig, GRPOTrainer
 
-from carb_data import load
-from carb_data.language import in_language
+from carb_data import in_language, load
 from carb_metrics import paired_difference
 from carb_scorers import as_trl_reward
 

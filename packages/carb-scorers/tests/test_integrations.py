@@ -353,6 +353,11 @@ PART = {"type": "text", "text": "Blumen."}
         ([{"role": "tool", "content": [{"type": "image", "text": None}]}, ANSWER], 7),
         ([], None),
         ([ANSWER | {"role": "model"}], 7),
+        ([ANSWER | {"role": "Assistant"}], 7),
+        ([ANSWER | {"role": "ai"}], 7),
+        ([ANSWER | {"role": "bot"}], 7),
+        ([ANSWER | {"role": "gpt"}], 7),
+        ([ANSWER | {"role": "ASSISTANT"}, {"role": "observer", "content": "?"}], 7),
         ([ANSWER, CALL, ANSWER], 16),
         ([{"role": "assistant", "reasoning_content": "Hm."}], None),
         ([{"role": "assistant", "reasoning_content": "Hm.", "content": ""}], None),
@@ -367,6 +372,38 @@ def test_a_turn_that_only_calls_a_tool_adds_nothing_to_the_text(
     ends without an answer counted as an empty one."""
     prompts = [[{"role": "user", "content": "Was?"}]]
     assert as_trl_reward("baseline:length")(prompts=prompts, completions=[turns]) == [length]
+
+
+def test_a_completion_of_an_unknown_speaker_is_refused() -> None:
+    """It had no reward, and no word said why."""
+    turns = [{"role": "narrator", "content": "Blumen."}]
+    with pytest.raises(CarbError, match="their role is narrator"):
+        as_trl_reward("baseline:length")(prompts=["Was?"], completions=[turns])
+    asked = [{"role": "human", "content": "Was?"}, ANSWER | {"role": "gpt"}]
+    found = as_prompt([*asked, {"role": "User", "content": "Wo?"}])
+    assert not isinstance(found, str)
+    assert [turn.role for turn in found] == ["user", "assistant", "user"]
+
+
+ASKED = {"prompt": "Was?"}
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"solution_strs": ["a", "b"], "extra_infos": [ASKED]}, "as many extra_infos"),
+        ({"solution_strs": ["a"]}, "as many extra_infos"),
+        ({"solution_strs": "ab", "extra_infos": [ASKED] * 2}, "as many extra_infos"),
+        ({"solution_str": "a", "extra_info": '{"prompt": "Was?"}'}, "extra_info"),
+        ({"solution_str": "a", "extra_info": ["Was?"]}, "extra_info"),
+        ({"solution_strs": ["a"], "extra_infos": ["Was?"]}, "extra_info"),
+        ({"solution_strs": [None], "extra_infos": [ASKED]}, "must be a text"),
+    ],
+)
+def test_what_verl_gives_in_another_form_is_named(given: Any, told: str) -> None:
+    """It was a traceback of Python."""
+    with pytest.raises(CarbError, match=told):
+        as_verl_reward("baseline:length")(**given)
 
 
 def test_a_prompt_has_no_turn_that_only_calls_a_tool() -> None:

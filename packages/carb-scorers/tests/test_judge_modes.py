@@ -286,6 +286,7 @@ def test_more_candidates_than_letters() -> None:
         ("mode=pick", "got 'pick'"),
         ("backend=nowhere", "no such backend"),
         ("form=nothing", "no form 'nothing'"),
+        ("form=~no-such-user/x", "no form '~no-such-user/x'"),  # it was a traceback
         ("prompt_language=tlh", "no prompt phrases in the language 'tlh'"),
         ("mod=listwise", "did you mean 'mode'"),
         ("backend=openai&device=cpu", "'device' is unknown"),

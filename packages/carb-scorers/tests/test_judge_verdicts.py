@@ -625,6 +625,70 @@ def test_another_answer_that_is_called_better_behind_the_verdict_contradicts_it(
     assert parse_pick("[[A]] - A was the right one.", ABCD) == 0
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"winner": "A", "verdict": "[[B]]"}',
+        '{"verdict": "[[B]]", "winner": "A"}',
+        '{"better": "Response A", "why": "It names the dish.", "verdict": "[[B]]"}',
+        "{'choice': 'A', 'verdict': '[[B]]'}",
+        '{"verdict": "A"}\n[[B]]',
+        '{\n  "reason": "x",\n  "preferred": "A"\n}\n\n[[B]]',
+        "<answer>A</answer> [[B]]",
+        "[[B]]\n<answer>A</answer>",
+        "<verdict>Answer A</verdict>\n[[B]]",
+        "<choice>\nA\n</choice> so [[B]]",
+    ],
+)
+def test_a_tag_or_a_key_of_json_with_another_answer_contradicts_a_verdict(text: str) -> None:
+    """What stood in brackets counted."""
+    with pytest.raises(VerdictError, match="beside its verdict"):
+        parse_pick(text, ABCD)
+    alike = text.replace("A", "B").replace("Bnswer", "Answer")
+    assert parse_pick(alike, ABCD) == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"tone": {"winner": "A"}, "facts": {"winner": "B"}, "verdict": "[[B]]"}',
+        '[{"answer": "A", "rating": 7}, {"answer": "B", "rating": 9}]\n[[B]]',
+        '{"winner": "B", "verdict": "[[Option B]]"}',
+        "<answer>[[B]]</answer>",
+        "<answer>B</answer> [[B]]",
+        '{"worse": "A", "verdict": "[[B]]"}',
+        "<rubric>A</rubric>\n[[B]]",
+        "- [[B]]",
+        "-[[B]]",
+        "P([[A]]) = 0.2, so [[B]]",
+    ],
+)
+def test_what_a_tag_or_a_key_says_of_a_part_contradicts_nothing(text: str) -> None:
+    assert parse_pick(text, ABCD) == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["P([[A]]) = 0.2", "[[A]] = 0.35", "[[A]] ≈ 20%", "logit([[A]]) is low", "p([[A]]|x)=.2"],
+)
+def test_the_probability_of_a_verdict_is_none(text: str) -> None:
+    with pytest.raises(VerdictError, match="no verdict in double brackets"):
+        parse_pick(text, ABCD)
+
+
+@pytest.mark.parametrize("text", ["-[[7]]", "Rating: -[[7]]", "−[[7]]", "<answer>3</answer> [[7]]"])
+def test_a_number_with_a_minus_or_another_one_in_a_tag_is_no_rating(text: str) -> None:
+    with pytest.raises(VerdictError, match="beside its verdict"):
+        parse_rating(text)
+    for alike in (
+        "- [[7]]",
+        "Rating-[[7]]",
+        "<answer>7</answer> [[7]]",
+        "<answer>7</answer> [[7/10]]",
+    ):
+        assert parse_rating(alike) == 7
+
+
 def test_two_boxes_contradict_each_other() -> None:
     for text in (r"\boxed{A}, no: \boxed{B}", r"First \boxed{A}. Verdict: [[B]]"):
         with pytest.raises(VerdictError, match="several verdicts"):

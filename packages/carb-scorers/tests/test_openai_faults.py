@@ -7,15 +7,28 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+import anyio
 import pytest
 
 from carb_data import CarbError
-from carb_scorers.models.protocol import Failure, Generation
+from carb_scorers.models.protocol import Failure, Generation, Writing
 from carb_scorers.models.server_exchange import retry_after
 
 pytest.importorskip("httpx", reason="needs the extra carb-scorers[api]")
 
-from openai_server import Clock, Server, ask, chat, cut, cut_chunks, drip, model, reply, reset
+from openai_server import (
+    Clock,
+    Server,
+    ask,
+    chat,
+    cut,
+    cut_chunks,
+    drip,
+    model,
+    prompts,
+    reply,
+    reset,
+)
 
 
 @pytest.mark.parametrize("status", [408, 409, 425, 429, 500, 502, 503, 504, 529])
@@ -223,10 +236,18 @@ WITHIN = [
     {"error": {"message": "overloaded"}},
     {**chat(""), "error": {"message": "overloaded"}},
     chat("", error={"message": "overloaded", "code": 502}, finish_reason="error"),
+    chat(message={"content": "[[A]]", "error": {"message": "overloaded"}}),
+    {"object": "error", "message": "overloaded", "type": "BadRequestError", "code": 400},
+    {"object": "error", "message": "overloaded", "choices": []},
+    {"message": "overloaded", "code": 1001, "choices": None},
+    {"detail": "overloaded"},
+    {"status": "449", "msg": "overloaded", "body": None},
+    {"error_code": 336100, "error_msg": "overloaded"},
+    {"type": "error", "error": {"type": "overloaded_error", "message": "overloaded"}},
 ]
 
 
-@pytest.mark.parametrize("answer", WITHIN, ids=["alone", "beside a text", "in the choice"])
+@pytest.mark.parametrize("answer", WITHIN, ids=str)
 def test_an_error_inside_a_200_is_tried_again_and_its_message_kept(
     serve: Callable[..., Server], answer: object
 ) -> None:
@@ -283,6 +304,16 @@ def test_a_text_is_over_for_known_reasons_alone(
         ({"provider_specific_fields": {"native_finish_reason": "network_error"}}, False),
         ({"provider_specific_fields": {"native_finish_reason": "server_overloaded"}}, False),
         ({"matched_stop": "NaN happened"}, False),  # SGLang, of a model that gave no numbers
+        ({"stop_reason": 151645}, True),  # the token at which vLLM stopped
+        ({"stop_reason": "end_turn"}, True),
+        ({"stop_reason": "max_tokens"}, False),
+        ({"stop_reason": "model_context_window_exceeded"}, False),
+        ({"stop_reason": "pause_turn"}, False),
+        ({"status": "incomplete"}, False),
+        ({"message": {"content": "At first [[A]]", "finish_reason": "length"}}, False),
+        ({"message": {"content": "At first [[A]]", "stop_reason": "max_tokens"}}, False),
+        ({"message": {"content": "At first [[A]]", "status": "incomplete"}}, False),
+        ({"done_reason": "length"}, False),
     ],
     ids=str,
 )
@@ -292,6 +323,52 @@ def test_a_stop_that_something_beside_it_denies_is_none(
     (found,) = ask(model(serve([chat("At first [[A]]", **beside)]).url))
     assert isinstance(found, Generation)
     assert found.finished == finished
+
+
+@pytest.mark.parametrize(
+    ("beside", "finished", "told"),
+    [
+        ({"status": "completed"}, True, ""),
+        ({"status": 200, "truncated": False, "stop_reason": "stop_sequence"}, True, ""),
+        (
+            {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}},
+            False,
+            "",
+        ),
+        ({"incomplete_details": {"reason": "server_overloaded"}}, False, "server_overloaded"),
+        ({"stop_reason": "max_tokens"}, False, ""),
+        ({"status": "failed"}, False, "failed"),
+        ({"status": "in_progress"}, False, "in_progress"),
+    ],
+    ids=str,
+)
+def test_a_whole_reply_may_say_that_its_text_broke_off(
+    serve: Callable[..., Server], beside: dict[str, object], finished: bool, told: str
+) -> None:
+    """Only the fields of the choice were read."""
+    (found,) = ask(model(serve([chat("At first [[A]]") | beside]).url))
+    assert isinstance(found, Generation)
+    assert found.finished == finished
+    assert told in found.reason
+
+
+@pytest.mark.parametrize("place", ["reply", "choice"])
+def test_a_reply_to_a_prompt_that_was_cut_is_none(serve: Callable[..., Server], place: str) -> None:
+    """llama.cpp says so where prompt and answer do not fit its context."""
+    said = {"truncated": True}
+    answer = chat("[[A]]") | said if place == "reply" else chat("[[A]]", **said)
+    (found,) = ask(model(serve([answer]).url))
+    assert isinstance(found, Failure)
+    assert (found.error.kind, "truncated" in found.error.message) == ("cut-off", True)
+
+
+def test_the_string_that_was_to_stop_a_text_is_an_end(serve: Callable[..., Server]) -> None:
+    """vLLM and SGLang repeat it as the reason."""
+    server = serve([chat("A", stop_reason="\nB:"), chat("A", matched_stop="\nB:")])
+    for _ in range(2):
+        (found,) = anyio.run(model(server.url).generate, prompts(), Writing(50, stop=("\nB:",)))
+        assert isinstance(found, Generation)
+        assert found.finished
 
 
 @pytest.mark.parametrize("name", ["reasoning_content", "reasoning"])

@@ -91,6 +91,35 @@ def test_a_server_without_log_probabilities_stops_the_run(
     assert len(server.bodies) == 1
 
 
+@pytest.mark.parametrize(
+    ("of_choice", "of_reply", "kind"),
+    [
+        ({"finish_reason": "content_filter"}, {}, "refused"),
+        ({"stop_reason": "refusal"}, {}, "refused"),
+        ({"message": {"content": "A", "refusal": "I can't"}}, {}, "refused"),
+        ({}, {"incomplete_details": {"reason": "content_filter"}}, "refused"),
+        ({"finish_reason": "abort"}, {}, "cut-off"),
+        ({}, {"truncated": True}, "cut-off"),
+        ({}, {"status": "failed"}, "cut-off"),
+    ],
+    ids=str,
+)
+def test_no_number_is_read_off_an_answer_that_was_refused_or_broke_off(
+    serve: Callable[..., Server],
+    of_choice: dict[str, object],
+    of_reply: dict[str, object],
+    kind: str,
+) -> None:
+    answer = top(("A", -0.1), ("B", -3.0)) | of_reply
+    answer["choices"][0] |= of_choice
+    found = choices(model(serve([answer]).url), "A", "B")
+    assert isinstance(found, Failure)
+    assert found.error.kind == kind
+    whole = top(("A", -0.1), ("B", -3.0))
+    whole["choices"][0]["finish_reason"] = "length"
+    assert isinstance(choices(model(serve([whole]).url), "A", "B"), Choices)
+
+
 @pytest.mark.parametrize("name", ["reasoning_content", "reasoning"])
 def test_log_probabilities_of_a_thought_stop_the_run(
     serve: Callable[..., Server], name: str

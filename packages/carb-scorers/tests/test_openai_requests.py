@@ -149,6 +149,21 @@ BAD = {
         "refused",
         "refused",
     ),
+    "refused in Anthropic's field": (
+        reply(chat("[[A]]", stop_reason="refusal")),
+        "refused",
+        "refusal",
+    ),
+    "filtered in the message": (
+        reply(chat(message={"content": "[[A]]", "finish_reason": "content_filter"})),
+        "refused",
+        "content_filter",
+    ),
+    "filtered, as the whole reply says": (
+        reply({**chat("[[A]]"), "incomplete_details": {"reason": "content_filter"}}),
+        "refused",
+        "content_filter",
+    ),
     "prompt filtered by Azure": (
         reply({"error": {"message": "a policy", "code": "content_filter", "param": "prompt"}}, 400),
         "refused",

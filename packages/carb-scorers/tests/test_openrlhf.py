@@ -15,6 +15,7 @@ from carb_scorers.integrations.openrlhf import (
     policy_of,
     response_in,
 )
+from carb_scorers.models.marks import bare_answer
 
 LLAMA_3 = (
     "<|begin_of_text|><|start_header_id|>system<|end_header_id|>\n\nCutting Knowledge Date: "
@@ -336,7 +337,7 @@ THAI = "ชาวไทยใช้อะไรกินข้าว? "
     ],
 )
 def test_the_response_is_what_stands_behind_the_prompt(query: str, prompt: str) -> None:
-    assert response_in(query, prompt) == REPLY
+    assert bare_answer(response_in(query, prompt)) == REPLY
 
 
 def test_a_tokenizer_may_make_full_width_letters_plain() -> None:

@@ -136,6 +136,29 @@ async def test_a_rendered_prompt_and_an_end_of_text_are_undone_by_score_too() ->
         assert "--policy-template" in content["error"]
 
 
+async def test_a_thought_is_cut_and_one_without_an_end_has_no_score() -> None:
+    """Thought and answer were scored together."""
+    shut = "<|im_start|>user\nWas?<|im_end|>\n<|im_start|>assistant\n"
+    opened = f"{shut}<think>\n"
+    async with served() as (client, scorer):
+        status, content = await asked(client, "<think>Hm.</think>abc</s>", "Hm.</think>\n\nab")
+        assert (status, content["scores"]) == (200, [3.0, 2.0])
+        for prompt, said in ((shut, "<think>\nHm.</think>\n\nabc"), (opened, "Hm.</think>abc")):
+            answer = await client.post("/get_reward", json=sent(said, prompt=prompt))
+            assert (answer.status_code, answer.json()) == (200, {"rewards": [3.0]})
+        before = len(scorer.requests)
+        _, content = await asked(client, "<think>Hm.", "abc")
+        assert content["scores"] == [None, 3.0]
+        assert content["errors"][0]["kind"] == "no-answer"
+        for prompt, said in ((shut, "<think>Hm."), (opened, "Hm. Rosen?")):
+            answer = await client.post("/get_reward", json=sent(said, prompt=prompt))
+            assert answer.status_code == 502
+            assert answer.json()["failed"][0]["kind"] == "no-answer"
+        assert len(scorer.requests) == before + 1
+        _, content = await asked(client, "Hm.", "Hm.</think>abcd", prompt=opened)
+        assert content["scores"] == [None, 4.0]
+
+
 @pytest.mark.parametrize(
     "prompt",
     ["Was ist das?", "<|im_start|>user\nWas ist das?<|im_end|>\n<|im_start|>assistant\n"],

@@ -104,6 +104,16 @@ def test_one_bad_candidate_is_one_error(
     assert found.errors["c1"].kind == kind
 
 
+def test_a_head_of_several_classes_is_refused_whatever_of_it_is_given(
+    serve: Callable[..., Server],
+) -> None:
+    """Of two classes one probability came, and was the score."""
+    row = {"label": "LABEL_1", "probs": [0.7], "num_classes": 2}
+    server = serve(lambda *_: {"data": [{"index": 0, **row}]})
+    with pytest.raises(CarbError, match="2 outputs"):
+        score(opened(server), request("a", "b"))
+
+
 def test_a_lost_answer_is_asked_for_again(serve: Callable[..., Server]) -> None:
     server = serve([reply({"error": {"message": "busy"}}, 503), answer("classify", 0.25)])
     (found,) = score(opened(server), request("a"))

@@ -180,6 +180,7 @@ BODY = (
         BODY + "Verdict: Response A",
         BODY + "Final verdict: A",
         BODY + "Verdict\uff1aA\u3002",
+        "<think>Verdict: B</think>\n" + BODY + "Verdict: A",
         "Sure, here is my judgement:\n\n" + BODY + "Verdict: A",
         "A fits better.\nVerdict: A",
     ],
@@ -205,6 +206,8 @@ def test_a_verdict_of_the_judge_s_own_is_read(text):
         "Verdict: A\nVerdict: A",
         "Verdict: A\nOr so I think.",
         "Verdict: A1",
+        "<think>So:\n\nVerdict: A",  # a thought that broke off
+        "[THINK]Hm.\nVerdict: A",
     ],
 )
 def test_a_verdict_in_any_doubt_is_not_read(text):

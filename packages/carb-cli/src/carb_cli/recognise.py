@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 from carb_cli.planning import check_specs
-from carb_data import HUB_ANSWERS_WITHIN, CarbError, Frozen, closest, parse_file, require
+from carb_data import HUB_ANSWERS_WITHIN, CarbError, Frozen, closest, home_path, parse_file, require
 from carb_scorers import KnownModel, kinds, known_model
 from carb_scorers.models.peft_adapters import adapter_config, base_of
 from carb_scorers.models.source import has_chat_template, model_source, reachable
@@ -56,7 +56,7 @@ def recognise(model: str) -> Recognised:
     if spec and (spec[1] in kinds() or closest(spec[1], kinds())):
         check_specs([model])
         return Recognised(spec=model, why="It is given as a spec.")
-    path = Path(model).expanduser()
+    path = home_path(model)
     named = _NAMED.fullmatch(model)
     if named and not path.exists():
         unnamed = recognise(named[2])

@@ -1,8 +1,6 @@
 """A suite: many models over one data set, each in a process of its own, so that one that dies takes
 nothing with it."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal
@@ -23,7 +21,7 @@ from carb_cli.machine import Gpu, free_memory, gpus
 from carb_cli.main import FAILED, OK
 from carb_cli.progress import Report, progress
 from carb_cli.scoring import exit_code, say_how_to_go_on
-from carb_data import CarbError, Dataset, Frozen, closest, parse_file, require, validate
+from carb_data import CarbError, Dataset, Frozen, closest, home_path, parse_file, require, validate
 from carb_scorers import ParsedSpec, RunRecord, parse_spec, provider
 
 LOG = "log.txt"
@@ -240,8 +238,8 @@ def _is_done(task: _Task, dataset: Dataset) -> bool:
 def _is_there(value: str) -> bool:
     """Whether the value of an option names a file or folder."""
     try:
-        return Path(value).expanduser().exists()
-    except (OSError, RuntimeError):  # too long for a name, or the home of nobody
+        return home_path(value).exists()
+    except OSError:  # too long for a name
         return False
 
 

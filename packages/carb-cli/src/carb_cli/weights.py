@@ -1,7 +1,5 @@
 """The size of a model's weights: on this disk, or on the model hub."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -9,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from carb_cli import display
-from carb_data import HUB_ANSWERS_WITHIN, Frozen, require
+from carb_data import HUB_ANSWERS_WITHIN, Frozen, home_path, require
 from carb_scorers import ParsedSpec, known_model
 
 FORMATS = (".safetensors", ".bin", ".gguf")
@@ -103,7 +101,7 @@ def _models(spec: ParsedSpec) -> list[Model]:
 def _on_disk(name: str, revision: str | None) -> int | None:
     """The bytes of a folder's or file's weights, or of a hub's model in the cache; null where they
     are not all here."""
-    path = Path(name).expanduser()
+    path = home_path(name)
     if not path.exists() and "/" in name:
         with suppress(Exception):  # as above; a name that is no hub id
             hub = require("huggingface_hub", "carb-scorers[hf]")

@@ -9,6 +9,7 @@ from carb_data.errors import (
     DataError,
     MissingExtraError,
     Problem,
+    home_path,
     install_line,
     require,
 )
@@ -112,6 +113,7 @@ __all__ = [
     "first_defect",
     "home_line",
     "home_lines",
+    "home_path",
     "in_language",
     "install_line",
     "is_main",

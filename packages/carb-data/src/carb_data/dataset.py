@@ -27,8 +27,6 @@ from carb_data.table_sets import Progress, silent
 from carb_data.tables import TABLE_SUFFIXES
 from carb_data.validation import closest, repeated
 
-__all__ = ["SEED", "seed_folders"]
-
 SEED = "carb-seed"
 _SHOWN_SETS = 8
 """Sets that a notebook shows."""

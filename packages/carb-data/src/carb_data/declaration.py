@@ -5,8 +5,6 @@ Each source that ships here is a file in ``declarations``. A new source needs a 
 code.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -278,7 +276,7 @@ class Part(Frozen):
     """Records of one form, and the rule that makes sets of them."""
 
     name: str = "rows"
-    columns: dict[str, _Kind] = Field(default_factory=dict)
+    columns: dict[str, _Kind] = Field({})
     """Columns by which a table of any kind is known, in small letters with ``_`` for spaces, and
     what they hold: ``any``, ``text``, ``number``, ``texts`` (a list), ``messages``, ``transcript``,
     ``object``, or ``~`` and a regular expression."""
@@ -320,9 +318,9 @@ class Part(Frozen):
     two of them."""
     culture: Template = ""
     """An id, or the name of a country; ``unspecified`` without it."""
-    cultures: dict[str, str] = Field(default_factory=dict)
+    cultures: dict[str, str] = Field({})
     """Label to culture where that differs."""
-    names: dict[str, str] = Field(default_factory=dict)
+    names: dict[str, str] = Field({})
     """Label to its name in the language, for the field ``name``; with it, records of other labels
     are left out."""
     language: Template | LanguageTag = ""

@@ -1,18 +1,16 @@
 """Errors that the user can fix: defect, place and remedy; a missing extra among them."""
 
-from __future__ import annotations
-
 import importlib
 import json
+import os
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
-
-__all__ = ["CarbError"]
 
 HUB_ANSWERS_WITHIN = 5.0
 """Seconds after which the model hub counts as out of reach."""
@@ -145,3 +143,8 @@ def require(module: str, need: str) -> Any:
         if absent == wanted:
             raise MissingExtraError(module, need) from None
         raise
+
+
+def home_path(path: str) -> Path:
+    """A path with the home folder of ``~`` or ``~NAME``; as it is where nobody has that name."""
+    return Path(os.path.expanduser(path))  # noqa: PTH111 - pathlib's own raises there

@@ -1,8 +1,6 @@
 """The fact bank: one thing that holds in one place, and the page that states it. Sets are made from
 facts."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import date
@@ -23,8 +21,6 @@ from carb_data.models import (
     defect,
 )
 from carb_data.validation import line_problems
-
-__all__ = ["Fact", "load_facts"]
 
 FactId = Annotated[
     str,

@@ -1,8 +1,6 @@
 """Families: one question and four answers from facts, expanded to a set for each place
 (``expand_family``)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,8 +32,6 @@ from carb_data.models import (
     defect,
 )
 from carb_data.validation import repeated
-
-__all__ = ["Family"]
 
 PLACE = "{place}"
 AUTHOR = "carb-seed-author"
@@ -76,7 +72,7 @@ class PerturbedAnswer(Frozen):
     """One concept is another culture's counterpart."""
     RC: Text | None = None
     """The place's name is gone."""
-    CL: dict[LanguageTag, Text] = Field(default_factory=dict)
+    CL: dict[LanguageTag, Text] = Field({})
     """The answer in other languages."""
     RP: Text | None = None
     """A paraphrase."""

@@ -1,8 +1,6 @@
 """Detects the language of a text. A thin layer over Lingua, a maintained detector (extra
 ``checks``)."""
 
-from __future__ import annotations
-
 import difflib
 import re
 import unicodedata
@@ -15,7 +13,7 @@ from typing import Any
 from carb_data.errors import CarbError, MissingExtraError, require
 from carb_data.packaged import resource
 
-__all__ = ["detect_all", "in_language"]
+__all__ = ["detect_all"]
 
 UNDETERMINED = "und"
 """The tag of a text in an unknown language (BCP 47)."""

@@ -26,8 +26,6 @@ from pydantic_core import PydanticCustomError
 from carb_data.language import language_tag
 from carb_data.validation import repeated
 
-__all__ = ["Frozen", "Response", "as_text"]
-
 CultureId = Annotated[
     str, StringConstraints(pattern=r"^[a-z][a-z0-9]*(-[a-z0-9]+)*$", max_length=64)
 ]

@@ -6,8 +6,6 @@ sets with them. One of them is whether a text names a culture, which other measu
 well.
 """
 
-from __future__ import annotations
-
 import math
 import re
 import statistics
@@ -23,7 +21,7 @@ from carb_data.models import BonSet
 from carb_data.packaged import resource
 from carb_data.registry import cultures
 
-__all__ = ["is_known", "names_culture", "overlap", "surface_features"]
+__all__ = ["is_known", "overlap", "surface_features"]
 
 Pieces = Counter[str]
 """Words, n-grams or traits of a text, and how often it has them."""

@@ -15,8 +15,6 @@ from carb_data.journal import write_whole
 from carb_data.models import BonSet
 from carb_data.registry import is_mirror
 
-__all__ = ["COLUMNS", "rounded"]
-
 _TEXTS = "scorer item_id response_id role culture domain language perturbation original"
 _ADDED = "topic source_item family kind place wording_of form"
 COLUMNS: dict[str, type[pl.DataType]] = {

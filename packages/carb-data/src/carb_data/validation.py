@@ -1,7 +1,5 @@
 """Reads files and options into models, and reports defects by file, field and value."""
 
-from __future__ import annotations
-
 import difflib
 import json
 import tomllib
@@ -17,8 +15,6 @@ from pydantic import AfterValidator, BaseModel, TypeAdapter, ValidationError
 
 from carb_data.errors import SHOWN_PROBLEMS, CarbError, Problem
 from carb_data.packaged import resource
-
-__all__ = ["read_options"]
 
 _M = TypeVar("_M")
 _Model = TypeVar("_Model", bound=BaseModel)

@@ -29,11 +29,11 @@ from carb_metrics.outcome import counted_sets, polars_frame
 from carb_metrics.paired import adjust
 from carb_metrics.scored import Scored
 
-PRESENTATIONS = ("scorer", "item_id", "order_id", "response_id", "position", "score")
+PRESENTATIONS = "scorer item_id order_id response_id position score"
 """Columns of ``presentations``."""
 KEYS = ("scorer", "item_id", "order_id")
 """Columns that tell presentations apart."""
-READ = ("scorer", "item_id", "response_id", "role", "cluster", "score")
+READ = "scorer item_id response_id role cluster score"
 """Columns of scores that are read, beside the one that gives groups."""
 CENTRED = ("score", "length", "chosen")
 """Columns of which the length bias is made."""
@@ -132,7 +132,7 @@ def judge_bias(
     table, counted = counted_sets(scored, mirrors=mirrors)
     frame = unperturbed(table.rows)
     grouping = [] if by is None else [by]
-    frame = frame.select(*READ, *grouping)
+    frame = frame.select(*READ.split(), *grouping)
     names = frame.select("scorer", *grouping).unique(maintain_order=True)
     picks = None
     if presentations is not None:
@@ -198,7 +198,7 @@ def _checked(presentations: pl.DataFrame) -> pl.DataFrame:
     Raises:
         CarbError: the frame is not as described.
     """
-    polars_frame(presentations, "presentations", PRESENTATIONS)
+    polars_frame(presentations, "presentations", PRESENTATIONS.split())
     if not presentations.schema["position"].is_integer():
         raise CarbError("presentations: 'position' must be whole numbers.")
     shown = presentations.select(

@@ -1,7 +1,5 @@
 """Failure analysis: what all good scorers miss, and which culture's answer they take instead."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np
@@ -22,7 +20,7 @@ from carb_metrics.ties import with_shares
 UNKNOWN = "unknown"
 """Stands for the culture of a response that names none."""
 
-READ = ("scorer", "role", "culture", "topic", "cluster", "score")
+READ = "scorer role culture topic cluster score"
 """Columns of scores that are read, beside the ids."""
 
 EXAMPLES = 3
@@ -174,7 +172,7 @@ def _picks(
     known = pl.DataFrame(rows, schema=[*keys, "taken"], orient="row")
     of_good = col.scorer.is_in(good)
     of_judges = unperturbed(scored.rows).filter(of_good)
-    frame = of_judges.select(*keys, *READ)
+    frame = of_judges.select(*keys, *READ.split())
     judged = with_shares(frame).filter(~col.failed)
     right = col.role == "chosen"
     return beside(judged.with_columns(right=right), known, keys)

@@ -19,17 +19,7 @@ from carb_metrics.ties import tops
 
 __all__ = ["Scored", "outcomes"]
 
-SET_KEYS = (
-    "scorer",
-    "culture",
-    "domain",
-    "language",
-    "topic",
-    "source_item",
-    "mirrors",
-    "kind",
-    "item_id",
-)
+SET_KEYS = "scorer culture domain language topic source_item mirrors kind item_id"
 """Columns that a set has, and by which it can be grouped. ``language`` is that of ``chosen``.
 ``mirrors`` is the ``family`` of the table, renamed because a culture's language has a family
 too."""
@@ -263,7 +253,7 @@ def _first_rows(rows: pl.DataFrame) -> tuple[Ints, pl.DataFrame]:
     keys = col("scorer", "item_id")
     is_new = keys.ne_missing(keys.shift())
     first = rows.select(pl.any_horizontal(is_new)).to_series()
-    known = [key for key in SET_KEYS if key in rows.columns]
+    known = [key for key in SET_KEYS.split() if key in rows.columns]
     heads = rows.select(known).filter(first)
     starts = first.arg_true().to_numpy().astype(np.int64)
     return starts, heads

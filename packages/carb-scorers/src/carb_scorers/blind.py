@@ -3,8 +3,6 @@
 This module alone knows both the right response and the request of a scorer.
 """
 
-from __future__ import annotations
-
 import hashlib
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,7 +12,7 @@ from typing import NamedTuple
 from carb_data import UNSPECIFIED, BonSet, Dataset, Response, ScoreTable
 from carb_scorers.scorer import Candidate, ScoreRequest, ScoreResult, failed
 
-__all__ = ["blind", "request_name"]
+__all__ = ["blind"]
 
 
 _CANDIDATE = Candidate(id="1", text="text").compacted()

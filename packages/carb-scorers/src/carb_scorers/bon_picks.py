@@ -10,8 +10,6 @@ of Nakano et al. 2021 (WebGPT, arXiv:2112.09332, appendix I), and for the best o
 estimator of Chen et al. 2021 (arXiv:2107.03374, section 2.1).
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -23,11 +21,21 @@ from typing import Literal
 import polars as pl
 from pydantic import JsonValue, NonNegativeInt, PositiveInt
 
-from carb_data import CarbError, DataError, Frozen, Message, Problem, Store, read_lines, rounded
+from carb_data import (
+    CarbError,
+    DataError,
+    Frozen,
+    Message,
+    Problem,
+    Store,
+    home_path,
+    read_lines,
+    rounded,
+)
 from carb_data.tasks import Task, TaskPrompt
 from carb_scorers.evaluation import OnProgress, windows
 from carb_scorers.generate.writers import derived_seed, open_writer, sha256
-from carb_scorers.models.marks import without_thinking
+from carb_scorers.models.marks import answer_in
 from carb_scorers.models.protocol import (
     Failure,
     Generation,
@@ -126,7 +134,7 @@ async def sample(
         head = PoolHead(
             model=parsed.target,
             revision=model.revision,
-            options=options.model_dump(mode="json", exclude=set(OPERATIONAL)),
+            options=options.model_dump(mode="json", exclude={*OPERATIONAL.split()}),
             prompts=_digest(prompts, task),
         )
         with Store(path, head, Sample, lambda sample: (sample.prompt_id, sample.index)) as store:
@@ -211,7 +219,7 @@ def _is_mute(answer: Generation | Failure) -> bool:
 def tidy(text: str, *, one_line: bool) -> str:
     """An answer without thinking, the word that led to it and white space around it; its first line
     where asked."""
-    text = _BEFORE_ANSWER.sub("", without_thinking(text)).strip()
+    text = _BEFORE_ANSWER.sub("", answer_in(text) or "").strip()
     if one_line and text:
         return text.splitlines()[0].strip()
     return text
@@ -232,7 +240,7 @@ def read_responses(file: str, task: Task, n: int) -> Samples:
     Raises:
         CarbError: it cannot be read, or lines have another form; the message names all of them.
     """
-    path = Path(file).expanduser()
+    path = home_path(file)
     problems: list[Problem] = []
     answers: dict[str, list[str]] = {prompt.id: [] for prompt in task.prompts}
     try:

@@ -3,17 +3,14 @@
 All of it stands in ``resources/known_models.toml``; there is no code for any one model.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import cache
 from importlib import resources
-from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field, PositiveInt, StringConstraints
 
-from carb_data import Frozen, read_file
+from carb_data import Frozen, home_path, read_file
 
 BYTES = 2
 """The size of a parameter in bfloat16, in bytes."""
@@ -110,7 +107,7 @@ def resolved(target: str, kind: Literal["classifier", "judge"]) -> str:
 
     A folder of that name comes first, and names of models of the other kind stay as they are.
     """
-    if "/" in target or Path(target).expanduser().exists():
+    if "/" in target or home_path(target).exists():
         return target
     model = known_model(target)
     if model is None or model.kind != kind:

@@ -8,17 +8,23 @@ not read, so a scorer still cannot see which response is right. But a bank may h
 is a control, not a result.
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import chain
-from pathlib import Path
 
-from carb_data import BonSet, CarbError, Fact, as_text, load_facts, load_families, seed_folders
+from carb_data import (
+    BonSet,
+    CarbError,
+    Fact,
+    as_text,
+    home_path,
+    load_facts,
+    load_families,
+    seed_folders,
+)
 from carb_scorers.blind import Blinded
 from carb_scorers.scorer import Scorer, ScoreRequest, ScoreResult
 
@@ -158,7 +164,7 @@ def search_of(bank: str) -> FactSearch:
         CarbError: there are no facts, or a line of them or of the folder's ``families/*.jsonl`` is
             wrong.
     """
-    folder = seed_folders().get(bank) or Path(bank).expanduser()
+    folder = seed_folders().get(bank) or home_path(bank)
     return FactSearch(load_facts(folder), load_families(folder))
 
 

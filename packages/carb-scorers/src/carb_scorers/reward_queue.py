@@ -14,7 +14,16 @@ from anyio.lowlevel import checkpoint
 from carb_data import CarbError
 from carb_scorers.evaluation import next_size, score_window
 from carb_scorers.scorer import Scorer, ScoreRequest, ScoreResult, ScorerSpec
-from carb_scorers.texts import About, Scored, Text, grouped, request_about, scores_of
+from carb_scorers.texts import (
+    UNANSWERED,
+    About,
+    Key,
+    Scored,
+    Text,
+    grouped,
+    request_about,
+    scores_of,
+)
 
 PART = 16
 """Most responses that a request has where the scorer rates each alone."""
@@ -45,10 +54,10 @@ class Part:
 class Call:
     """The responses of one HTTP request."""
 
-    texts: Sequence[Text]
+    keys: Sequence[Key]
     waiting: deque[Part] = field(default_factory=deque)
     open_parts: int = 0
-    known: dict[tuple[About, str], Scored] = field(default_factory=dict)
+    known: dict[Key, Scored] = field(default_factory=dict)
     done: anyio.Event = field(default_factory=anyio.Event)
     reason: str = ""
     """Why the scorer refused the whole call; empty where it did not."""
@@ -56,7 +65,7 @@ class Call:
 
     def scored(self) -> list[Scored | None]:
         """The score of each response; null where none has arrived."""
-        return [self.known.get((text.about, text.answer)) for text in self.texts]
+        return [self.known.get(key) for key in self.keys]
 
     def take(self, part: Part, result: ScoreResult) -> None:
         """Keep the result of a part."""
@@ -82,8 +91,9 @@ def make_call(texts: Sequence[Text], spec: ScorerSpec) -> Call:
     size = PART
     if (spec.in_flight or 1) > 1:
         size = 1
-    call = Call(texts)
-    for asked, responses in grouped(texts).items():
+    keys = [text.key for text in texts]
+    call = Call(keys, known={key: UNANSWERED for key in keys if key[1] is None})
+    for asked, responses in grouped(keys).items():
         step = size
         if spec.comparative:
             step = len(responses)

@@ -41,7 +41,7 @@ class ScorerSpec(Frozen):
     revision: str | None = None
     """The resolved commit of a hub model, or a hash of local weights; never a moving name such as
     ``main``."""
-    parameters: dict[str, JsonValue] = Field(default_factory=dict)
+    parameters: dict[str, JsonValue] = Field({})
     comparative: bool = True
     """Whether a candidate's score depends on the other candidates of its request.
 
@@ -153,9 +153,9 @@ class ScoreResult(Frozen):
     all."""
 
     request_id: str
-    scores: dict[str, FiniteFloat] = Field(default_factory=dict)
+    scores: dict[str, FiniteFloat] = Field({})
     """Candidate id to score; higher is better."""
-    errors: dict[str, ScoreError] = Field(default_factory=dict)
+    errors: dict[str, ScoreError] = Field({})
     """Candidate id to the reason why it has no score, where others have one. Only a scorer that
     rates each candidate on its own (``ScorerSpec.comparative`` is false) may give them."""
     rationale: Writable | None = None

@@ -5,8 +5,6 @@ A failed score is an error in the answer and never a number. Bodies, the queue a
 answer are bounded.
 """
 
-from __future__ import annotations
-
 import hmac
 import re
 import socket
@@ -26,7 +24,7 @@ from carb_data import (
     require,
 )
 from carb_scorers.integrations.openrlhf import Policy, is_whole, response_in
-from carb_scorers.models.marks import has_tokens
+from carb_scorers.models.marks import has_tokens, opened_thought
 from carb_scorers.spec import asked_about, check_about, needs
 from carb_scorers.texts import Opened, Question, Scored, Text, check_company
 
@@ -241,9 +239,11 @@ class RewardServer:
         return texts
 
     def _question_and_response(self, query: str, prompt: str, number: int) -> tuple[Question, str]:
+        """The question, and the response with the beginning of a thought that the prompt ends
+        with."""
         subject = "query"
         try:
-            response = response_in(query, prompt)
+            response = (opened_thought(prompt, "") or "") + response_in(query, prompt)
             subject = "prompt"
             return self._policy.question(prompt), response
         except CarbError as error:
@@ -253,15 +253,16 @@ class RewardServer:
         sent = _read(ScoreCall, body)
         culture, language = self._about(sent.culture, sent.language)
         prompt = sent.prompt
+        begun = ""
         if isinstance(prompt, str) and has_tokens(prompt):
-            prompt, _ = self._question_and_response(prompt, prompt, 0)
+            prompt, begun = self._question_and_response(prompt, prompt, 0)
         texts = []
         for number, response in enumerate(sent.responses):
             if is_whole(response, prompt):
                 raise RefusalError(
                     422, f"response {number} is a whole conversation. Send the answer alone."
                 )
-            texts.append(Text(prompt, response, culture, language))
+            texts.append(Text(prompt, begun + response, culture, language))
         return texts
 
     def _about(self, culture: str | None, language: str | None) -> tuple[str, str]:

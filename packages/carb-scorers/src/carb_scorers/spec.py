@@ -1,7 +1,5 @@
 """Spec strings, ``[NAME=]KIND:TARGET?key=value&...``, and the scorers that they open."""
 
-from __future__ import annotations
-
 import importlib
 import re
 import warnings
@@ -32,23 +30,10 @@ from carb_scorers.scorer import (
     told_culture,
 )
 
-__all__ = [
-    "Kind",
-    "ParsedSpec",
-    "Planned",
-    "kinds",
-    "parse_spec",
-    "plan_of",
-    "provider",
-    "using",
-]
-
 ENTRY_POINTS = "carb.scorers"
 """Entry-point group under which other packages register their kinds."""
 
-OPERATIONAL = frozenset(
-    {"concurrency", "key_env", "patience", "price_in", "price_out", "retries", "timeout"}
-)
+OPERATIONAL = "concurrency key_env patience price_in price_out retries timeout"
 """Options of the connection to a model, which never change a score, in any kind. They are no part
 of a scorer's name nor of what makes it another scorer, so that a run may go on with other ones."""
 
@@ -124,7 +109,7 @@ class ParsedSpec(Frozen):
         """The user's own name, or else the spec without the options that do not matter to
         scores."""
         return self.given or self._written(
-            {key: value for key, value in self.options.items() if key not in OPERATIONAL}
+            {key: value for key, value in self.options.items() if key not in OPERATIONAL.split()}
         )
 
     def _written(self, options: Options) -> str:
@@ -254,7 +239,7 @@ async def using(given: Scorer | str) -> AsyncIterator[Scorer]:
 
 def identity(spec: ScorerSpec) -> ScorerSpec:
     """The identity of a scorer: its spec without the parameters that do not matter to scores."""
-    kept = {key: value for key, value in spec.parameters.items() if key not in OPERATIONAL}
+    kept = {key: value for key, value in spec.parameters.items() if key not in OPERATIONAL.split()}
     return spec.changed(parameters=kept, in_flight=None)
 
 

@@ -49,7 +49,9 @@ from carb_scorers.waiting import wait_for
 _conversation: TypeAdapter[Conversation] = TypeAdapter(Conversation)
 _OF_A_MESSAGE = "content tool_calls function_call reasoning_content reasoning refusal tool function"
 """Each is a key of messages, which may then lack the others, or a role."""
-_ROLES = {"developer": "system", "model": "assistant"}
+_ROLES = {"developer": "system", "human": "user"} | dict.fromkeys(
+    ("model", "ai", "bot", "gpt", "chatbot"), "assistant"
+)
 _UNSAID = re.compile("think|reason|tool|function|refusal")
 """Types of parts of a content that are no part of an answer."""
 Turns = Sequence[tuple[str, str]]
@@ -62,6 +64,8 @@ Question = str | Conversation
 """A text, or turns of which the last is the user's."""
 About = tuple[Question, str, str]
 """Prompt, culture and language."""
+Key = tuple[About, str | None]
+"""What is asked about a response, and its answer; null where it has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +83,11 @@ class Text:
         return self.prompt, self.culture, self.language
 
     @property
-    def answer(self) -> str:
-        """The response as ``bare_answer`` leaves it."""
-        from carb_scorers.models.marks import bare_answer  # a baseline is opened without models
+    def key(self) -> Key:
+        """The response aside, and its answer (``answer_in``)."""
+        from carb_scorers.models.marks import answer_in  # a baseline is opened without models
 
-        return bare_answer(self.response)
+        return self.about, answer_in(self.response)
 
 
 @dataclass(frozen=True)
@@ -93,6 +97,14 @@ class Scored:
     score: float | None
     rationale: str | None = None
     error: ScoreError | None = None
+
+
+UNANSWERED = Scored(
+    None,
+    error=ScoreError(
+        kind="no-answer", message="the text holds a thought and no answer that is apart from it"
+    ),
+)
 
 
 class Opened:
@@ -139,8 +151,9 @@ async def score_texts(scorer: Scorer, texts: Sequence[Text], *, seed: int = 0) -
     for number, text in enumerate(texts, 1):
         fields = {name: getattr(text, name) for name in Text.__slots__}
         validate(Text, fields, f"Response {number}")
+    keys = [text.key for text in texts]
     groups = {}
-    for number, (about, responses) in enumerate(grouped(texts).items()):
+    for number, (about, responses) in enumerate(grouped(keys).items()):
         check_about(*about[1:])
         groups[about] = request_about(str(number), *about, responses, seed)
     results: dict[str, ScoreResult] = {}
@@ -149,11 +162,11 @@ async def score_texts(scorer: Scorer, texts: Sequence[Text], *, seed: int = 0) -
         results.update((result.request_id, result) for result in part)
 
     await score_all(scorer, list(groups.values()), keep)
-    scored = {}
+    scored: dict[Key, Scored] = {}
     for about, request in groups.items():
         for answer, one in scores_of(request, results[request.request_id]):
             scored[about, answer] = one
-    return [scored[text.about, text.answer] for text in texts]
+    return [scored.get(key, UNANSWERED) for key in keys]
 
 
 def check_company(spec: ScorerSpec, texts: Sequence[Text], remedy: str) -> None:
@@ -169,11 +182,12 @@ def check_company(spec: ScorerSpec, texts: Sequence[Text], remedy: str) -> None:
         )
 
 
-def grouped(texts: Sequence[Text]) -> dict[About, list[str]]:
-    """The different responses to each prompt."""
+def grouped(keys: Sequence[Key]) -> dict[About, list[str]]:
+    """The different answers to each prompt."""
     groups: dict[About, list[str]] = {}
-    for about, answer in dict.fromkeys((text.about, text.answer) for text in texts):
-        groups.setdefault(about, []).append(answer)
+    for about, answer in dict.fromkeys(keys):
+        if answer is not None:
+            groups.setdefault(about, []).append(answer)
     return groups
 
 
@@ -264,10 +278,17 @@ def turns_of(messages: object) -> list[tuple[str, str]]:
         )
     turns = []
     for message in given:
-        role = str(message.get("role") or "user")
         parts = map(_part, entries(message.get("content")))
-        turns.append((_ROLES.get(role, role), "".join(parts)))
+        turns.append((role_of(message, "user"), "".join(parts)))
     return turns
+
+
+def role_of(message: object, unnamed: str) -> str:
+    """The role of a message, whatever other formats call it."""
+    role = unnamed
+    if isinstance(message, dict):
+        role = str(message.get("role") or unnamed).lower()
+    return _ROLES.get(role, role)
 
 
 def entries(given: object) -> list[Any]:

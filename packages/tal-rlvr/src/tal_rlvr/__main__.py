@@ -1,21 +1,17 @@
 """``python -m tal_rlvr CONFIG``: the entry for a launcher, on every process; people use ``carb
 train``."""
 
-from __future__ import annotations
-
 import argparse
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from carb_data import CarbError
-from tal_rlvr.curve import progress_line
+from tal_rlvr.curve import progress_to
 from tal_rlvr.training import train
 
 
-def _show(stage: str, step: int, values: Mapping[str, float]) -> None:
-    line = progress_line(stage, step, values)
-    if line is not None:
-        sys.stderr.write(f"{line}\n")
+def _say(line: str) -> None:
+    sys.stderr.write(f"{line}\n")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -31,11 +27,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         result = train(
             arguments.config,
             resume=arguments.resume,
-            on_log=_show,
-            on_note=lambda note: sys.stderr.write(f"{note}\n"),
+            on_log=progress_to(_say),
+            on_note=_say,
         )
     except CarbError as error:
-        sys.stderr.write(f"{error}\n")
+        _say(str(error))
         return 2
     sys.stdout.write(result.model_dump_json(indent=1) + "\n")
     return 0

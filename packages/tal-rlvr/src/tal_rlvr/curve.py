@@ -1,10 +1,8 @@
 """The line of a run at each step, and its picture."""
 
-from __future__ import annotations
+from collections.abc import Callable, Mapping, Sequence
 
-from collections.abc import Mapping, Sequence
-
-__all__ = ["progress_line"]
+__all__ = ["progress_to"]
 
 SHOWN = {
     "loss": "loss",
@@ -35,6 +33,16 @@ def progress_line(stage: str, step: int, values: Mapping[str, float]) -> str | N
     if LEFT in values:
         left = f", {values[LEFT]:.0f} s left"
     return f"{stage} step {step}{total}: {', '.join(parts)}{left}"
+
+
+def progress_to(say: Callable[[str], object]) -> Callable[[str, int, Mapping[str, float]], None]:
+    """A listener that says the line of each step."""
+
+    def show(stage: str, step: int, values: Mapping[str, float]) -> None:
+        if line := progress_line(stage, step, values):
+            say(line)
+
+    return show
 
 
 PICTURE = """<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 640 320" font-family="sans-serif"

@@ -1,7 +1,5 @@
 """The Think-as-Locals prompt: data files filled with a question, two responses and a culture."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
@@ -39,7 +37,7 @@ class PromptConfig(Frozen):
     chat: Literal["auto", "yes", "no"] = "auto"
     """Use the tokenizer's chat template: ``auto`` where there is one; ``no`` gives plain text, as
     for base models."""
-    template: dict[str, bool | int | str] = Field(default_factory=dict)
+    template: dict[str, bool | int | str] = Field({})
     """Variables of the chat template, such as ``enable_thinking = false``: for every prompt of
     training and of the judge."""
 

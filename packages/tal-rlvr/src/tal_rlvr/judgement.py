@@ -13,8 +13,6 @@ them. The parser also takes what models write for them: ``| 5 |`` for ``| weight
 |``, bold headers, other bullets.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from typing import Annotated, Literal
@@ -22,6 +20,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from carb_data import CarbError, Frozen
+from carb_scorers.models.marks import without_thinking
 from tal_rlvr.judge_prompts import QUOTE, Prompt
 from tal_rlvr.masking import has_content
 
@@ -144,8 +143,9 @@ def read_verdict(text: str) -> Verdict | None:
     """The verdict that a text states once and ends with, plain or decorated (``**Verdict: A**``,
     ``Final verdict: Response A.``); null where it is in any doubt.
 
-    A line above that ends with a colon introduces a quotation.
+    A line above that ends with a colon introduces a quotation. A thought holds no verdict.
     """
+    text = without_thinking(text)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     *before, last = lines or [""]
     match = _DECORATED.fullmatch(last)

@@ -1,8 +1,6 @@
 """Think-as-Locals as a form of judging: criteria, then a verdict, over pairs of candidates and any
 backend."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -12,7 +10,7 @@ from typing import Any, Literal
 
 from pydantic import PositiveInt
 
-from carb_data import Frozen, read_file
+from carb_data import Frozen, home_path, read_file
 from carb_scorers import Candidate, Kind, Planned, ScoreError, Scorer, ScoreRequest, ScorerSpec
 from carb_scorers.judge import Ask, Form, JudgeScorer, Read, among_labels, planned, shown_orders
 from carb_scorers.models import Failure, Generation, LanguageModel, Prompt, Writing, message
@@ -138,7 +136,7 @@ def read_think_settings(target: str) -> ThinkSettings:
     Raises:
         CarbError: the file is broken.
     """
-    path = Path(target).expanduser() / THINK
+    path = home_path(target) / THINK
     if not path.is_file():
         return ThinkSettings()
     return read_file(
@@ -218,7 +216,7 @@ def open_judge(
         plain = {"chat_template": "none"}
         if options.get("backend") == "openai":
             plain = {"api": "completions"}
-    adapter = Path(target).expanduser() / ADAPTER
+    adapter = home_path(target) / ADAPTER
     if options.get("backend") == "vllm" and adapter.is_dir():
         plain["dtype"] = "float32"  # vLLM's own choice, bfloat16, would round the change away
     read, kind = read_backend_options(ThinkOptions, name, {**plain, **options})

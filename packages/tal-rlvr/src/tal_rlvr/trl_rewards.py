@@ -18,6 +18,7 @@ from pydantic import (
 )
 
 from carb_data import CarbError, Frozen
+from carb_scorers.models.marks import written_text
 from tal_rlvr.judge_prompts import Prompt
 from tal_rlvr.judge_rewards import (
     CLIP,
@@ -265,7 +266,7 @@ def parse_all(
     shown: Sequence[Prompt] = prompts or [""] * len(completion_ids)
     return [
         parse_judgement(
-            tokenizer.decode(ids, skip_special_tokens=True),
+            written_text(tokenizer, ids),
             direct=direct,
             lenient=not holds_verdict(prompt),
         )

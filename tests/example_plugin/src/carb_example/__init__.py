@@ -10,9 +10,7 @@ from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from typing import Literal
 
-from carb_data import CarbError
-from carb_data.models import Frozen
-from carb_data.validation import read_options
+from carb_data import CarbError, Frozen, read_options
 from carb_scorers import Scorer, ScoreRequest, ScoreResult, ScorerSpec
 
 

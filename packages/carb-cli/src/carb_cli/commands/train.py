@@ -1,9 +1,6 @@
 """``carb train``: train a Think-as-Locals judge."""
 
-from __future__ import annotations
-
 import shlex
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,7 +12,7 @@ from carb_cli.options import Flag, Json, Names, OutFolder, refuse
 from carb_data import CarbError
 from tal_rlvr import TrainResult, load_config, preset_needs, presets
 from tal_rlvr import train as train_judge
-from tal_rlvr.curve import progress_line
+from tal_rlvr.curve import progress_to
 
 
 def train(
@@ -72,7 +69,7 @@ def train(
     if print_config:
         display.console.file.write(wanted.model_dump_json(indent=2) + "\n")
         return
-    log, note = (None, None) if invoked.quiet else (_log, display.note)
+    log, note = (None, None) if invoked.quiet else (progress_to(display.note), display.note)
     result = train_judge(wanted, resume=resume, on_log=log, on_note=note)
     if json:
         print_json(result)
@@ -96,12 +93,6 @@ def _list_presets() -> None:
     ]
     columns = ["carb train --config ...", "GPUs", "GB of each, or of the machine", "minutes"]
     table("Presets", columns, rows, right=columns[1:])
-
-
-def _log(stage: str, step: int, values: Mapping[str, float]) -> None:
-    line = progress_line(stage, step, values)
-    if line is not None:
-        display.note(line)
 
 
 def _show(result: TrainResult) -> None:

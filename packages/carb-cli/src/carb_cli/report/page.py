@@ -5,8 +5,6 @@ script. A small script of our own, named by its hash in the Content-Security-Pol
 and each set. The policy allows nothing else: no evaluation of strings, no request.
 """
 
-from __future__ import annotations
-
 import base64
 import shlex
 from collections.abc import Mapping, Sequence
@@ -30,7 +28,7 @@ from carb_cli.report.shown import JudgeTexts
 from carb_cli.report.tables import marked_labels
 from carb_metrics import Interval
 
-SCRIPTS = ("base.js", "address.js", "set.js", "heat.js", "sets.js")
+SCRIPTS = "base.js address.js set.js heat.js sets.js"
 
 
 def render(
@@ -51,7 +49,7 @@ def render(
     data = payload(report, runs, written)
     return page(
         "page.html.jinja",
-        SCRIPTS,
+        SCRIPTS.split(),
         report=report,
         level=f"{100 * report.confidence:.4g}%",
         chart=chart_of(report),

@@ -3,8 +3,6 @@
 One schema serves the page, the stored file and the offline page.
 """
 
-from __future__ import annotations
-
 import json
 from functools import lru_cache
 from typing import Annotated, Literal, Self
@@ -95,7 +93,7 @@ class ReviewAnswer(Frozen):
 
     status: Literal["answered", "unknown", "objected"]
     """``unknown``: I do not know; ``objected``: the question itself is wrong."""
-    opinions: dict[Token, Opinion] = Field(default_factory=dict, max_length=16)
+    opinions: dict[Token, Opinion] = Field({}, max_length=16)
     """Opinions by token of the option; complete for ``answered``, else empty."""
     comment: Words = ""
     """It may name a page that states this."""

@@ -1,8 +1,6 @@
 """The parts of the page: its words in the ten languages of the benchmark, and the page as one
 file for a disk."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 from functools import cache
@@ -21,7 +19,7 @@ MINUTES = 0.75
 """Planned time for one question, for each person."""
 _PAGE = "web/review.html"
 _SCRIPTS = ("parts.js", "device.js", "app.js")
-_KIT = ("people", "time", "consent", "pay", "say", "after", "file")
+_KIT = "people time consent pay say after file"
 
 
 @cache
@@ -113,7 +111,7 @@ def organisers_kit(language: str, questions: int) -> str:
     minutes = str(max(1, round(questions * MINUTES)))
     lines = [
         words[f"kit_{point}"].replace("{n}", str(questions)).replace("{minutes}", minutes)
-        for point in _KIT
+        for point in _KIT.split()
     ]
     points = [f"<li>{escape(text)}</li>" for text in lines]
     title = escape(words["kit_title"])

@@ -7,8 +7,6 @@ two votes or more, at most two people who did not know. ``blend_answers.may_agre
 Numbers, times and dates make no set.
 """
 
-from __future__ import annotations
-
 import csv
 import re
 from collections import Counter, defaultdict
@@ -74,7 +72,7 @@ class BlendQuestion(Frozen, extra="ignore"):
     question: str
     en_question: str
     annotations: list[Entry]
-    idks: dict[str, int] = Field(default_factory=dict)
+    idks: dict[str, int] = Field({})
 
 
 def check_places(places: Iterable[str]) -> None:

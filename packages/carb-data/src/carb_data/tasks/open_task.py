@@ -1,12 +1,10 @@
 """Open a task by its spec: those of this package, and those that other distributions register."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from importlib import metadata
 from pathlib import Path
 
-from carb_data.errors import CarbError, DataError, Problem
+from carb_data.errors import CarbError, DataError, Problem, home_path
 from carb_data.facts import read_lines
 from carb_data.models import Frozen, Identifier, LanguageTag, Text
 from carb_data.sources.source_files import find_files
@@ -81,7 +79,7 @@ def open_task(spec: str) -> Task:
     if not colon or kind not in kinds:
         known = ", ".join(sorted(kinds))
         raise CarbError(f"'{name}' is not a task; write KIND:PATH?key=value&... KIND is {known}.")
-    folder = Path(path).expanduser()
+    folder = home_path(path)
     if not path:
         folder = find_files(kind)
     given = read_query(query, owner)

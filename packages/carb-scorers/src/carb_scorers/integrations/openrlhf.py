@@ -6,8 +6,6 @@ by the policy's chat template, with ``--data.input_template`` by a format. A rew
 template of its own, so the question must be taken out again.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from array import array
@@ -21,7 +19,6 @@ from pydantic import ValidationError
 
 from carb_data import CarbError, Frozen, read_file
 from carb_scorers.models.marks import (
-    bare_answer,
     control_pattern,
     has_tokens,
     opened_thought,
@@ -335,7 +332,7 @@ def _undated(text: str) -> str:
 
 
 def response_in(query: str, prompt: str) -> str:
-    """The response in a query, without the control tokens and spaces around it.
+    """The response in a query.
 
     The query begins with its prompt, or with an end of it where OpenRLHF has cut the prompt at
     the left. Both are compared without the control tokens before them. A tokenizer may change the
@@ -350,12 +347,12 @@ def response_in(query: str, prompt: str) -> str:
         whole = _BEFORE.sub("", form(query))
         asked = _BEFORE.sub("", form(prompt))
         if whole.startswith(asked):
-            return bare_answer(whole[len(asked) :])
+            return whole[len(asked) :]
     length = _behind(whole, asked)
     if length is None:
         raise CarbError("does not begin with its prompt")
     spaces = asked[len(asked.rstrip()) :]
-    return bare_answer(whole[length:].removeprefix(spaces))
+    return whole[length:].removeprefix(spaces)
 
 
 def is_whole(text: str, question: Question) -> bool:

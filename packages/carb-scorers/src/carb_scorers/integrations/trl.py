@@ -1,7 +1,5 @@
 """A scorer as a reward function of TRL's trainers (``GRPOTrainer(reward_funcs=...)``)."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -20,6 +18,7 @@ from carb_scorers.texts import (
     check_company,
     entries,
     is_list,
+    role_of,
     score_texts,
     turns_of,
 )
@@ -29,7 +28,7 @@ Scale = Callable[[float], float]
 FIRST_TRL = (1, 6)
 """The first release that leaves a completion without a reward out of its group."""
 
-_SPEAKERS = (None, "assistant", "model")
+_ROLES = "assistant user system tool function ipython"
 WHOLE_GROUPS = (
     "Give each process whole groups (per_device_train_batch_size a multiple of num_generations)"
 )
@@ -124,14 +123,21 @@ def _answer(completion: object) -> str | None:
     Null where it wrote no answer, not even an empty one: TRL passes on a conversation that ended
     with a call or a thought.
     """
+    from carb_scorers.models.marks import answer_in  # a baseline is opened without models
+
     if isinstance(completion, str):
         return completion
-    turns = [
-        one
-        for one in entries(completion)
-        if not isinstance(one, dict) or one.get("role") in _SPEAKERS
-    ]
-    words = [text for _, text in turns_of(turns) if text.strip()]
+    given = [(one, role_of(one, "assistant")) for one in entries(completion)]
+    turns = [one for one, role in given if role == "assistant"]
+    strange = {role for _, role in given}.difference(_ROLES.split())
+    if strange and not turns:
+        raise CarbError(
+            f"No message of a completion is the assistant's; their role is {', '.join(strange)}."
+        )
+    answers = [answer_in(text) for _, text in turns_of(turns)]
+    if None in answers[-1:]:  # it ends within a thought
+        return None
+    words = [text for text in answers if text and text.strip()]
     # a call or a thought is another key of its turn, whose content is then no answer
     plain = [one for one in turns if {name for name in one if one[name]} <= {"role", "content"}]
     if words or any(isinstance(one.get("content"), str) for one in plain):

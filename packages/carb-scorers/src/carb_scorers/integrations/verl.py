@@ -7,8 +7,6 @@ with lists instead, which hold whole groups. verl does not give the prompt, so t
 ``extra_info``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -16,7 +14,15 @@ from typing import Any
 from carb_data import CarbError
 from carb_scorers.scorer import Scorer, ScorerSpec
 from carb_scorers.spec import asked_about
-from carb_scorers.texts import Opened, Scored, Text, as_prompt, check_company, score_texts
+from carb_scorers.texts import (
+    Opened,
+    Scored,
+    Text,
+    as_prompt,
+    check_company,
+    is_list,
+    score_texts,
+)
 from carb_scorers.waiting import wait_together
 
 WHOLE_GROUPS = (
@@ -67,8 +73,10 @@ def as_verl_reward(
 
     def rewards(responses: Sequence[str], infos: Sequence[Info | None]) -> list[float]:
         used = opened.get()
+        if not (is_list(responses) and is_list(infos, len(responses))):
+            raise CarbError("verl must give a list of texts and as many extra_infos.")
         pairs = zip(responses, infos, strict=True)
-        texts = [_text(response, info or {}, used.spec) for response, info in pairs]
+        texts = [_text(response, info, used.spec) for response, info in pairs]
         check_company(used.spec, texts, WHOLE_GROUPS)
         ask = partial(score_texts, used, texts, seed=seed)
         return [_reward(scored, when_failed, scale) for scored in wait_together(ask)]
@@ -92,10 +100,10 @@ def as_verl_reward(
     return compute_score
 
 
-def _text(response: str, info: Info, spec: ScorerSpec) -> Text:
+def _text(response: str, info: Info | None, spec: ScorerSpec) -> Text:
     remedy = "put it into verl's extra_info when you prepare the data."
-    if info.get("prompt") is None:
-        raise CarbError(f"A reward is about a prompt: {remedy}")
+    if not isinstance(info, Mapping) or info.get("prompt") is None:
+        raise CarbError(f"A reward needs an extra_info with a prompt: {remedy}")
     about = asked_about(spec, info.get("culture"), info.get("language"), remedy)
     return Text(as_prompt(info["prompt"]), response, *about)
 

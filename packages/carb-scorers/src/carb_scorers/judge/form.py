@@ -8,12 +8,11 @@ from collections.abc import Mapping
 from functools import cached_property
 from importlib import resources
 from importlib.resources.abc import Traversable
-from pathlib import Path
 from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, FiniteFloat, model_validator
 
-from carb_data import CarbError, Frozen, closest, read_file
+from carb_data import CarbError, Frozen, closest, home_path, read_file
 from carb_scorers.jinja_filling import checked_template
 
 Mode = Literal["listwise", "pairwise", "pointwise"]
@@ -177,7 +176,7 @@ def _file(name: str) -> Traversable:
     shipped = _folder() / f"{name}.toml"
     if shipped.is_file():
         return shipped
-    path = Path(name).expanduser()
+    path = home_path(name)
     if path.is_file():
         return path
     names = form_names()

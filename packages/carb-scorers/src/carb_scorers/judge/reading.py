@@ -1,8 +1,6 @@
 """From a model's output to a judge's answer: probabilities of the allowed answers, or a verdict
 that it wrote."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -109,7 +107,7 @@ def _from_text(written: Generation, ask: Ask, mode: Mode, wording: Wording) -> R
     except VerdictError as error:
         cut = ""
         if not written.finished:
-            cut = "; the text was cut off, raise max_tokens"
+            cut = f"; the text was cut off: {written.reason or 'raise max_tokens'}"
         return failure("parse", f"{error}{cut}", written.usage)
     count = len(ask.labels)
     if pick is None:  # a tie is shared

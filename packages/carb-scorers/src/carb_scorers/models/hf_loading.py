@@ -1,8 +1,6 @@
 """Loading models and tokenizers: clear errors, resolved revisions, no code from strangers, no
 noise."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re
@@ -16,7 +14,7 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import PositiveInt
 
-from carb_data import CarbError, Frozen, JsonObject
+from carb_data import CarbError, Frozen, JsonObject, home_path
 from carb_scorers.models.chat_tokens import template_text
 from carb_scorers.models.peft_adapters import (
     CONFIG,
@@ -319,7 +317,7 @@ def _replace_template(tokenizer: Any, given: str | None) -> str:
         tokenizer.chat_template = None
         return "+template:none"
     try:
-        tokenizer.chat_template = Path(given).expanduser().read_text(encoding="utf-8")
+        tokenizer.chat_template = home_path(given).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise CarbError(
             f"chat_template={given}: cannot read that file: {error}. Give a path, or none."

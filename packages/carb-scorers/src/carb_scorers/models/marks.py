@@ -3,8 +3,6 @@
 The marks themselves are data, in ``resources/marks.toml``.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from functools import cache
@@ -12,6 +10,8 @@ from importlib import resources
 from typing import Any
 
 from carb_data import Frozen, read_file
+
+__all__ = ["without_thinking", "written_text"]
 
 
 class Marks(Frozen):
@@ -96,14 +96,42 @@ def without_thinking(text: str) -> str:
     beginning belongs to the prompt (only its end is in the text) counts too, and one that never
     ends includes the rest.
     """
-    known = marks()
     begin, end = thought_marks()
     text = end.split(text)[-1]
-    text = begin.split(text)[0]
+    return _outside_channels(begin.split(text)[0])
+
+
+def _outside_channels(text: str) -> str:
+    known = marks()
     text = re.split(known.final, text)[-1]
     if re.match(known.bare_channel, text):
         return ""
     return text.partition(known.channel)[0]
+
+
+def answer_in(text: str) -> str | None:
+    """The answer in a policy's text as ``bare_answer`` leaves it, without the thought before it.
+
+    A thought whose beginning belongs to the prompt is cut off, too. Null where there is nothing
+    else, where a thought never ends, or where one stands behind other text.
+    """
+    begin, end = thought_marks()
+    start = 0
+    for closing in end.finditer(text):
+        before = text[start : closing.start()]
+        opened = begin.match(before.lstrip())
+        stem = closing[0][:-1].replace("/", "")  # as <details is of </details>
+        if not opened and (stem in before or begin.search(before)):
+            break
+        start = closing.end()
+    rest = text[start:]
+    known = dict(marks().thoughts).keys()
+    if begin.match(rest.lstrip()) or known & begin.findall(rest):
+        return None
+    answer = bare_answer(_outside_channels(rest))
+    if answer.strip() or not bare_answer(text).strip():
+        return answer
+    return None
 
 
 @cache

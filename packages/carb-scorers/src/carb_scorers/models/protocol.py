@@ -12,7 +12,7 @@ import importlib
 import json
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, Literal, NamedTuple, Protocol, TypeVar
 
@@ -24,6 +24,7 @@ from carb_scorers.scorer import ScoreError, ScorerSpec, Usage
 __all__ = ["Watch", "message", "read_backend_options"]
 
 
+_UNUSED = Usage()
 NonNegative = Annotated[FiniteFloat, Field(ge=0)]
 """A finite number that is not below 0."""
 
@@ -88,7 +89,7 @@ class Failure:
     """Why a prompt has no answer."""
 
     error: ScoreError
-    usage: Usage = field(default_factory=Usage)
+    usage: Usage = _UNUSED
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,15 +99,17 @@ class Generation:
     text: str
     """The model's own output alone: no prompt, no special tokens. Thinking blocks are still in
     it."""
-    usage: Usage = field(default_factory=Usage)
+    usage: Usage = _UNUSED
     finished: bool = True
-    """``False`` where ``max_tokens`` cut the text off."""
+    """``False`` where ``max_tokens`` cut the text off, or something else did."""
     choices: Choices | None = None
     """How probable each word of a ``Watch`` was where one of them was written; ``None`` where none
     was."""
     entropy: float | None = None
     """Mean entropy, in nats, of the distributions that the tokens were drawn from; ``None`` where
     it was not requested or the backend gives no whole distributions."""
+    reason: str = ""
+    """Why a server broke it off; empty for its length."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +124,7 @@ class Choices:
     """Upper bound for the log-probability of the missing ones."""
     mass: float | None = None
     """How much probability the wanted strings hold together; ``None`` where it was not measured."""
-    usage: Usage = field(default_factory=Usage)
+    usage: Usage = _UNUSED
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +133,7 @@ class Continuation:
 
     logprobs: tuple[float, ...]
     """Natural log-probability of each token of the answer given all before it."""
-    usage: Usage = field(default_factory=Usage)
+    usage: Usage = _UNUSED
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +142,7 @@ class Reward:
     better."""
 
     value: float
-    usage: Usage = field(default_factory=Usage)
+    usage: Usage = _UNUSED
 
 
 class Model(Protocol):

@@ -1,7 +1,5 @@
 """Reads a server's answers, and keeps its key out of every message."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import dataclass
@@ -121,13 +119,16 @@ def read_answer(url: str, key: Secret, response: Any, content: bytes, *, proven:
 
 def _error_within(answer: Answer) -> Answer | None:
     """The error that a provider reports inside an answer with status 200."""
-    parts = [answer]
-    choices = answer.get("choices")
+    choices = answer.get("choices") or answer.get("data")
+    if not choices and _message_of(answer):
+        return answer
+    parts: list[Any] = [answer]
     if isinstance(choices, list):
         parts += choices[:1]
     for part in parts:
         if not isinstance(part, dict):
             continue
+        parts.append(part.get("message"))
         if part.get("error"):
             return part
         if part.get("finish_reason") == "error":
@@ -204,7 +205,8 @@ def _message_of(answer: Any) -> str:
         return ""
     error = answer.get("error", answer)
     if isinstance(error, dict):
-        error = error.get("message", error.get("detail", ""))
+        said = map(error.get, ("message", "detail", "msg", "error_msg"))
+        error = next(filter(None, said), "")
     if isinstance(error, str):
         return error
     return json.dumps(error)

@@ -1,8 +1,6 @@
 """Models on servers: language models behind OpenAI's API (OpenAI, vLLM, llama.cpp, …), and
 classifiers on vLLM."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -46,12 +44,14 @@ _NEGLIGIBLE = 1e-3
 """Probability of a string below which it does not matter what follows it: a rating from 1 to 10
 moves by 0.01."""
 
-_ENDS = "stop eos eos_token end_turn stop_sequence stop_token complete completed"
+_TOLD = "finish_reason native_finish_reason stop_reason done_reason matched_stop status reason"
+"""Fields that say why a text ended."""
+_ENDS = "stop eos eos_token end_turn stop_sequence stop_token complete completed success"
 """Reasons for which a text is over. For every other one (``length``, ``abort``, ``null``, one that
-is new) it may have broken off."""
-_NO_NUMBERS = "NaN happened"
-"""The stop string with which SGLang ends a text where the model gave NaN."""
-_REFUSED = "content_filter refusal safety recitation blocklist prohibited_content"
+is new, SGLang's ``NaN happened``) it may have broken off."""
+_LIMITS = "length max_tokens max_output_tokens max_length"
+"""Reasons that say no more than that a text is as long as it may be."""
+_REFUSED = "content_filter refusal refused safety recitation blocklist prohibited_content"
 
 _ONLY_THOUGHT = (
     "the server put everything into reasoning_content and wrote no answer; raise max_tokens, turn "
@@ -133,8 +133,7 @@ class ServerLanguageModel(ServerModel):
         seeds: Sequence[int | None] = [None] * len(prompts)
         if writing.temperature > 0:
             seeds = seeds_for(prompts, writing)
-        longest = (common | self._extra)["max_tokens"]
-        read = partial(self._generation, writing.watch, longest)
+        read = partial(self._generation, writing.watch, common | self._extra)
         calls = []
         for prompt, seed in zip(prompts, seeds, strict=True):
             fields = common | {"seed": seed}
@@ -210,12 +209,19 @@ class ServerLanguageModel(ServerModel):
 
         def first(answer: Json, usage: Usage) -> T | Failure:
             choice = min(answer["choices"], key=lambda one: one.get("index", 0))
-            return read(choice, usage)
+            reasons = _reasons(answer, choice)
+            named = ", ".join(sorted(reasons))
+            if not reasons.isdisjoint(_REFUSED.split()):
+                return failure("refused", f"the server refused to answer ({named})", usage)
+            odd = reasons.difference(_ENDS.split(), _LIMITS.split())
+            if "truncated" in odd or (odd and fields["max_tokens"] == 1):
+                return failure("cut-off", f"the server broke off ({named})", usage)
+            return read({**choice, "reasons": reasons}, usage)
 
         return partial(self._endpoint.ask, path, body, first)
 
     def _generation(
-        self, watch: Watch | None, longest: object, choice: Json, usage: Usage
+        self, watch: Watch | None, sent: Json, choice: Json, usage: Usage
     ) -> Generation | Failure:
         message = choice.get("message") or {}
         content = message.get("content") if self._chat else choice["text"]
@@ -225,21 +231,17 @@ class ServerLanguageModel(ServerModel):
                 for part in content
                 if part.get("type", "text") == "text" and not part.get("thought")
             )
-        # A router (OpenRouter, LiteLLM) renames the model's reason, LiteLLM even an error to stop.
-        told = {**(choice.get("provider_specific_fields") or {}), **choice}
-        reason = told.get("finish_reason")
-        native = told.get("native_finish_reason") or reason
-        reasons = {str(reason).lower(), str(native).lower()}
-        if reasons.intersection(_REFUSED.split()) or message.get("refusal"):
-            return failure("refused", "the server refused to answer", usage)
         if not content and _thought(message):
             return failure("parse", _ONLY_THOUGHT, usage)
         if not isinstance(content, str | None) or (content is None and "content" not in message):
             raise TypeError("the content is not text")
         choices = self._watched(watch, choice) if watch else None
-        finished = reasons.issubset(_ENDS.split()) and told.get("matched_stop") != _NO_NUMBERS
-        finished &= usage.output_tokens != longest  # some servers call every end a stop
-        return Generation(content or "", usage=usage, finished=finished, choices=choices)
+        stops = map(str.lower, sent["stop"] or ())
+        odd = choice["reasons"].difference(_ENDS.split(), stops)
+        finished = bool(choice["reasons"]) and not odd
+        finished &= usage.output_tokens != sent["max_tokens"]  # some call every end a stop
+        reason = ", ".join(sorted(odd.difference(_LIMITS.split())))
+        return Generation(content or "", usage, finished, choices, reason=reason)
 
     def _steps(self, choice: Json) -> list[Step]:
         """Each token of an answer with the most probable ones in its place."""
@@ -287,6 +289,23 @@ class ServerLanguageModel(ServerModel):
             if before.rstrip().endswith(watch.after):
                 return _among(beside, watch.words, Usage())
         return None
+
+
+def _reasons(answer: Json, choice: Json) -> set[str]:
+    """Why a reply says that its text ended. A router (OpenRouter, LiteLLM) renames the model's own
+    reason, LiteLLM even an error to ``stop``."""
+    message = choice.get("message") or {}
+    details = answer.get("incomplete_details")
+    reasons = set[str]()
+    for part in (answer, details, choice, choice.get("provider_specific_fields"), message):
+        told = part or {}
+        named = [told.get(name) for name in _TOLD.split()]
+        reasons.update(one.lower() for one in named if isinstance(one, str))
+        if told.get("truncated"):
+            reasons.add("truncated")
+    if message.get("refusal"):
+        reasons.add("refusal")
+    return reasons - {""}
 
 
 def _thought(message: Json) -> Any:
@@ -443,10 +462,10 @@ class ServerRewardModel(ServerModel):
     def _reward(self, answer: Json, usage: Usage) -> Reward:
         (row,) = answer["data"]
         outputs = row["probs"] if self._api == "classify" else [row["score"]]
-        if len(outputs) > 1:
+        count = max(len(outputs), row.get("num_classes") or 1)
+        if count > 1:
             raise CarbError(
-                f"'{self.model}' has {len(outputs)} outputs, and backend=openai reads one; "
-                "use backend=hf."
+                f"'{self.model}' has {count} outputs, and backend=openai reads one; use backend=hf."
             )
         value = _number(outputs[0])
         self._check_raw(value)

@@ -4,8 +4,6 @@ Weights of a GGUF file are unpacked while it is loaded. A llama.cpp server compu
 and ``backend=openai`` asks it.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 import struct
@@ -14,7 +12,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-from carb_data import HUB_ANSWERS_WITHIN, CarbError, closest, require
+from carb_data import HUB_ANSWERS_WITHIN, CarbError, closest, home_path, require
 from carb_scorers.known import known_models
 
 __all__ = ["has_chat_template", "model_source", "reachable"]
@@ -61,7 +59,7 @@ def model_source(target: str, *, gguf: bool = False, revision: str | None = None
         CarbError: it is neither of these, or a GGUF file that the caller does not read. Or it is
             here, where there are no revisions.
     """
-    folder = Path(target).expanduser()
+    folder = home_path(target)
     if revision is not None and folder.exists():
         raise CarbError(
             f"'{target}' is a folder or a file, which has no revision '{revision}'. Leave the "
