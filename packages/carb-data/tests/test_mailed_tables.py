@@ -1013,6 +1013,9 @@ def test_text_of_two_bytes_a_letter_without_a_mark_is_refused(tmp_path):
         "*A) Paris",
         "Paris&nbsp;",
         "Paris &amp; Lyon",
+        "Assistant: Paris",
+        "Correct answer: Paris",
+        "Paris|1",
     ],
 )
 def test_an_option_that_alone_has_a_mark_is_refused(tmp_path, marked):
@@ -1060,7 +1063,9 @@ def test_a_list_as_html_or_a_database_writes_it_is_refused(tmp_path, cell):
         load(lines(tmp_path, {"prompt": "How?", "chosen": "Bow", "rejected": cell}))
 
 
-@pytest.mark.parametrize("cell", ["{a, b}", "{1,2}", "{HH,HT}", "{x} and {y}", "<p>Kiss</p>"])
+@pytest.mark.parametrize(
+    "cell", ["{a, b}", "{1,2}", "{HH,HT}", "{x} and {y}", "<p>Kiss</p>", "[a, b]"]
+)
 def test_braces_of_other_texts_stay(tmp_path, cell):
     (item,) = load(lines(tmp_path, {"prompt": "How?", "chosen": "Bow", "rejected": cell}))
     assert item.rejected[0].text == cell
@@ -1160,3 +1165,37 @@ def test_a_page_of_the_hubs_viewer_is_named(tmp_path):
     path.write_text(json.dumps(page | {"truncated": True}), encoding="utf-8")
     (note,) = load(path, language="en").notes
     assert note == "Not read: truncated, which stands beside the rows."
+
+
+@pytest.mark.parametrize(
+    ("chosen", "rejected"),
+    [
+        ("B) bow", ["A) wave", "C) kiss"]),
+        ("1. bow", ["2. wave"]),
+        ("Answer 2: bow", ["Answer 1: wave"]),
+    ],
+)
+def test_letters_of_answers_in_pairs_are_refused_unless_the_question_has_them(
+    tmp_path, chosen, rejected
+):
+    row = {"prompt": "How do people greet?", "chosen": chosen, "rejected": rejected}
+    with pytest.raises(DataError, match="options: carry letters or numbers of their own"):
+        load(lines(tmp_path, row))
+    listed = "\n".join(["How do people greet?", *sorted([chosen, *rejected])])
+    (item,) = load(lines(tmp_path, row | {"prompt": listed}))
+    assert item.chosen.text == chosen
+
+
+@pytest.mark.parametrize(
+    ("chosen", "rejected"),
+    [("1. Bow. 2. Smile.", "1. Wave."), ("A good bow", "B. Russell"), ("1.5 kg", "2.5 kg")],
+)
+def test_other_beginnings_of_answers_in_pairs_stay(tmp_path, chosen, rejected):
+    (item,) = load(lines(tmp_path, {"prompt": "What?", "chosen": chosen, "rejected": rejected}))
+    assert {*item.texts} == {chosen, rejected}
+
+
+def test_numbered_answers_of_one_line_in_a_singular_column_are_named(tmp_path):
+    row = {"prompt": "How?", "chosen": "Bow", "rejected": "1) kiss 2) shout 3) run"}
+    (note,) = load(lines(tmp_path, row), language="en").notes
+    assert note.startswith("Each text of rejected counts as one answer")

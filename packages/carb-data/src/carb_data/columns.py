@@ -207,7 +207,8 @@ def part_count(value: Any) -> int:
     """The number of a text's parts, as marks between answers would part it; 1 for other values."""
     if not _is_text(value):
         return 1
-    return len(_JOINED.split(ENTITY.sub("", value.strip())))
+    parts = _JOINED.split(ENTITY.sub("", value.strip()))
+    return max(len(parts), len(_in_line(value)))
 
 
 def _in_line(value: str) -> list[str]:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 
+from carb_data.keys import Options, without_letters
 from carb_data.packaged import resource
 from carb_data.values import UnreadError
 
@@ -37,13 +38,14 @@ _REMEDY = "write the turns as messages of the user and the assistant, or take th
 _SHORT = 200
 """Characters of the longest answers among which marks are looked for."""
 _MARKED = re.compile(
-    r"\A\s*(?:[✓✔✅☑✗✘❌☒★►▶⇒→]|[\[(][xX✓✔*][)\]](?=\s\w)|=>|->|[+=○◯×](?=\s*[^\W\d_]{2})"
+    r"\A\s*(?:(?:assistant|chosen|rejected|(?:(?:in)?correct|right|wrong|best) answer)\s*[:：]"
+    r"|[✓✔✅☑✗✘❌☒★►▶⇒→]|[\[(][xX✓✔*][)\]](?=\s\w)|=>|->|[+=○◯×](?=\s*[^\W\d_]{2})"
     r"|<(?:b|u|em|mark|strong)>(?=.*>\Z)"
     r"|(?:__|\*{1,2})(?![a-z]\b(?![).:]))(?=[\w\"'(¿¡][^*]*\**\Z))"
     r"|&(?=#?\w{2,8};)|(?:[✓✔✅☑✗✘❌]|(?<=\w{3})\s?\*{1,2}|(?:[(\[（【]|<-+|←|\s[-–—=])\s*"
     r"(?:the )?(?:(?:in)?correct|richtig|falsch|correct[ao]|верно|неверно|правильно|正解|正确|正確"
     r"|错误|정답|오답|ถูก|ถูกต้อง|ผิด|đúng|sai|صحيح|صحيحة|خطأ|wrong)"
-    r"(?: answer| one)?\s*[)\]）】]?)\Z",
+    r"(?: answer| one)?\s*[)\]）】]?|\|[01])\Z",
     re.IGNORECASE | re.DOTALL,
 )
 """What marks an answer among others, in quizzes and by accident."""
@@ -69,7 +71,7 @@ def refuse_marks(answers: Sequence[str]) -> None:
 
 def refuse_turns(prompt: object, answers: Sequence[str]) -> None:
     """Refuse answers that all begin with a role or with the question, a question of several turns,
-    and texts between tokens of a model's template.
+    and texts between tokens of a model's template; also letters of answers that the question lacks.
 
     ``Assistant:`` is a role. ``Answer:`` and ``[Your Name]`` are written by policies: they are
     part of an answer, unless each answer holds a whole conversation. ``Q:`` and ``A:`` may stand
@@ -79,6 +81,10 @@ def refuse_turns(prompt: object, answers: Sequence[str]) -> None:
         UnreadError: with the mark.
     """
     refuse_marks(answers)
+    ordered = Options(tuple(sorted(answers)))
+    lettered = max(map(len, answers)) <= _SHORT and without_letters(ordered)
+    if lettered and not any(answer in str(prompt) for answer in answers):
+        raise UnreadError(("options", "carry letters or numbers of their own; take them off"))
     mark = _shared_opening(answers)
     asks = _OPENING.match(str(prompt))
     speaks = asks and _SPEAKS.match(asks[1])
