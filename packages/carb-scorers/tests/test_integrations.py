@@ -406,6 +406,60 @@ def test_what_verl_gives_in_another_form_is_named(given: Any, told: str) -> None
         as_verl_reward("baseline:length")(**given)
 
 
+CHATML = "<|im_start|>user\nWas?<|im_end|>\n<|im_start|>assistant\n"
+LLAMA_2 = "<s>[INST] Was? [/INST]"
+
+
+@pytest.mark.parametrize("prompt", [CHATML, LLAMA_2, f"{CHATML}<think>\n"])
+def test_a_prompt_as_the_policy_read_it_is_undone_at_every_door(prompt: str) -> None:
+    """Its control tokens were broken up, and the question was another one."""
+    assert as_prompt(prompt) == "Was?"
+    scorer = Fake()
+    said = "Hm.</think>ab" if prompt.endswith("<think>\n") else "ab"
+    assert as_trl_reward(scorer)(prompts=[prompt], completions=[said]) == [2.0]
+    assert as_verl_reward(scorer)("x", said, "", {"prompt": prompt}) == 2.0
+    assert score(scorer, [prompt], [said]) == [2.0]
+    picked = best_of_n(scorer, prompt, [said, "a"] if said == "ab" else [said, "Hm.</think>a"])
+    assert (picked.response, picked.scores) == (said, (2.0, 1.0))
+    assert {one.prompt for one in scorer.requests} == {"Was?"}
+
+
+def test_an_answer_within_the_thought_that_its_prompt_begins_is_none() -> None:
+    prompt = f"{CHATML}<think>\n"
+    assert as_trl_reward("baseline:length")(prompts=[prompt], completions=["Hm. ab"]) == [None]
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        '[{"role": "user", "content": "Was?"}]',
+        "[{'role': 'user', 'content': 'Was?'}]",
+        '{"messages": [{"role": "user", "content": "Was?"}]}',
+        "<|odd|>Was?<|odder|>",
+    ],
+)
+def test_a_prompt_that_is_no_question_is_refused_at_every_door(prompt: str) -> None:
+    """Messages as a text of JSON were the question."""
+    calls: list[Callable[[], object]] = [
+        lambda: as_trl_reward("baseline:length")(prompts=[prompt], completions=["a"]),
+        lambda: as_verl_reward("baseline:length")("x", "a", "", {"prompt": prompt}),
+        lambda: score("baseline:length", [prompt], ["a"]),
+        lambda: best_of_n("baseline:length", prompt, ["a"]),
+    ]
+    for call in calls:
+        with pytest.raises(CarbError, match="list of messages"):
+            call()
+
+
+def test_a_language_that_is_missing_as_pandas_says_it_is_none() -> None:
+    """NaN was the tag of Southern Min."""
+    reward = as_trl_reward("baseline:language", language="de")
+    asked = {"prompts": ["Was ist das?"], "completions": ["Das ist ein Brot."]}
+    assert reward(**asked, language=[math.nan]) == reward(**asked, language=["de"]) == [1.0]
+    with pytest.raises(CarbError, match="column 'culture'"):
+        as_trl_reward("baseline:label")(**asked, culture=[math.nan], language=["de"])
+
+
 def test_a_prompt_has_no_turn_that_only_calls_a_tool() -> None:
     question = {"role": "user", "content": "Was?"}
     turns = [question, CALL, {"role": "tool", "tool_call_id": "1"}, question]

@@ -77,6 +77,16 @@ class Text:
     culture: str
     language: str
 
+    @classmethod
+    def of(cls, prompt: object, response: str, culture: str, language: str) -> Text:
+        """A response to a prompt as trainers give it, which may begin the response's thought."""
+        from carb_scorers.models.marks import opened_thought
+
+        begun = isinstance(prompt, str) and opened_thought(prompt, "")
+        if begun:
+            response = f"{begun}{response}"
+        return cls(as_prompt(prompt), response, culture, language)
+
     @property
     def about(self) -> About:
         """The response aside."""
@@ -238,7 +248,9 @@ def as_prompt(messages: object) -> Question:
         CarbError: it is neither a text nor messages.
     """
     if isinstance(messages, str):
-        return messages
+        from carb_scorers.integrations.openrlhf import asked_in
+
+        return asked_in(messages)
     given = entries(messages)
     if given and all(isinstance(turn, Message) for turn in given):
         return tuple(given)
@@ -370,8 +382,7 @@ def best_of_n(
     """
     if not is_list(responses) or len(responses) == 0:
         raise CarbError("best_of_n needs a list of at least one response.")
-    asked = as_prompt(prompt)
-    texts = [Text(asked, response, culture, language) for response in responses]
+    texts = [Text.of(prompt, response, culture, language) for response in responses]
     scored = _ask(scorer, texts, seed)
     scores = tuple(one.score for one in scored)
     known = [score for score in scores if score is not None]
@@ -381,7 +392,7 @@ def best_of_n(
     levels = rounded(pl.Series(known, dtype=pl.Float64)).to_list()
     best = [position for position, level in enumerate(levels) if level == max(levels)]
     tied = tuple(best) if len(best) > 1 else ()
-    return Pick(best[0], texts[best[0]].response, scores, scored[0].rationale, tied=tied)
+    return Pick(best[0], [*responses][best[0]], scores, scored[0].rationale, tied=tied)
 
 
 def score(
@@ -417,7 +428,7 @@ def score(
     if not (is_list(prompts) and is_list(responses, len(prompts))):
         raise CarbError("score needs a list of prompts and a list of as many responses.")
     texts = [
-        Text(as_prompt(prompt), response, culture, language)
+        Text.of(prompt, response, culture, language)
         for prompt, response in zip(prompts, responses, strict=True)
     ]
     scored = _ask(scorer, texts, seed)

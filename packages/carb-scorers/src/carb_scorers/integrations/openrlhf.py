@@ -143,6 +143,23 @@ class Policy:
         return plain
 
 
+def asked_in(prompt: str) -> Question:
+    """The question in a text, which may be a chat as the template of a known family renders it.
+
+    Raises:
+        CarbError: it is a chat of another form.
+    """
+    if not (has_tokens(prompt) or _MESSAGES.match(prompt)):
+        return prompt
+    try:
+        return Policy().question(prompt)
+    except CarbError:
+        raise CarbError(
+            "A prompt is a chat as a text, in no form that is known. Give its question alone, or "
+            "a list of messages."
+        ) from None
+
+
 def _begins_an_answer(prompt: str) -> bool:
     """Whether a line begins with words that may mark a turn, and others end the prompt.
 

@@ -14,7 +14,6 @@ from carb_scorers.spec import asked_about, check_about
 from carb_scorers.texts import (
     Opened,
     Text,
-    as_prompt,
     check_company,
     entries,
     is_list,
@@ -89,13 +88,14 @@ class TRLReward:
         about: list[list[str | None]] = []
         for name, constant in self._constants.items():
             column = columns.get(name, [None] * count)
-            about.append([constant if value is None else str(value) for value in column])
+            known = [None if value != value else value for value in column]  # NaN is no value
+            about.append([constant if value is None else str(value) for value in known])
         remedy = "add a column '{name}' to the training data, or give as_trl_reward({name}=...)."
         texts = []
         rows = zip(prompts, answers, zip(*about, strict=True), strict=True)
         for prompt, answer, (culture, language) in rows:
             place = asked_about(used.spec, culture, language, remedy)
-            texts.append(Text(as_prompt(prompt), answer or "", *place))
+            texts.append(Text.of(prompt, answer or "", *place))
         check_company(used.spec, texts, WHOLE_GROUPS)
         answered = [text for text, answer in zip(texts, answers, strict=True) if answer is not None]
         scored = iter(await score_texts(used, answered, seed=self._seed))

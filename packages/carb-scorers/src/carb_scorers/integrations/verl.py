@@ -18,7 +18,6 @@ from carb_scorers.texts import (
     Opened,
     Scored,
     Text,
-    as_prompt,
     check_company,
     is_list,
     score_texts,
@@ -105,7 +104,7 @@ def _text(response: str, info: Info | None, spec: ScorerSpec) -> Text:
     if not isinstance(info, Mapping) or info.get("prompt") is None:
         raise CarbError(f"A reward needs an extra_info with a prompt: {remedy}")
     about = asked_about(spec, info.get("culture"), info.get("language"), remedy)
-    return Text(as_prompt(info["prompt"]), response, *about)
+    return Text.of(info["prompt"], response, *about)
 
 
 def _reward(scored: Scored, when_failed: float | None, scale: Callable[[float], float]) -> float:
