@@ -1199,3 +1199,52 @@ def test_numbered_answers_of_one_line_in_a_singular_column_are_named(tmp_path):
     row = {"prompt": "How?", "chosen": "Bow", "rejected": "1) kiss 2) shout 3) run"}
     (note,) = load(lines(tmp_path, row), language="en").notes
     assert note.startswith("Each text of rejected counts as one answer")
+
+
+def test_a_list_beside_columns_of_options_is_named(tmp_path):
+    row = {"question": "Which?", "A": "Rome", "B": "Paris", "answer": "A"}
+    dataset = load(lines(tmp_path, row | {"options": ["Paris", "Rome"]}), language="en")
+    assert dataset.notes == ("Not read: options (1 of 1 rows filled).",)
+    assert next(iter(dataset)).chosen.text == "Rome"
+
+
+@pytest.mark.parametrize(
+    ("row", "unread"),
+    [
+        ({"question": "Which?", "answers": ["we", "they"], "answer": "B"}, "correct"),
+        (
+            {
+                "prompt": "Which?",
+                "choices": [{"text": "we", "is_correct": 1}, {"text": "they", "is_correct": 0}],
+            },
+            "question",
+        ),
+    ],
+)
+def test_a_second_column_for_what_another_column_holds_is_named(tmp_path, row, unread):
+    dataset = load(lines(tmp_path, row | {unread: "A"}), language="en")
+    assert dataset.notes[1] == f"Not read: {unread} (1 of 1 rows filled)."
+
+
+@pytest.mark.parametrize("marks", [[0, 0, 0], [1, 1, 1], [1, 0, 1], "[0, 0, 0]"])
+def test_marks_of_options_are_no_peoples_votes(tmp_path, marks):
+    row = {"question": "Which?", "choices": ["we", "they", "you"], "label": marks}
+    other = row | {"label": [0, 1, 0], "question": "Which one?"}
+    with pytest.raises(DataError, match="answer: holds numbers of several options"):
+        load(lines(tmp_path, row, other))
+
+
+@pytest.mark.parametrize(("letters", "right"), [("أبتث", "ت"), ("イロハニ", "ハ"), ("أبجد", "ج")])
+def test_letters_may_stand_in_another_order_of_their_script(tmp_path, letters, right):
+    texts = ["we", "they", "you", "all"]
+    row = {"question": "Which?", "answer": right}
+    (columns,) = load(lines(tmp_path, row | dict(zip(letters, texts, strict=True))))
+    listed = [f"{letter}. {text}" for letter, text in zip(letters, texts, strict=True)]
+    (options,) = load(lines(tmp_path, row | {"options": listed}))
+    assert columns.chosen.text == options.chosen.text == "you"
+
+
+@pytest.mark.parametrize("heading", ["Ans", "Answer?", "Ans."])
+def test_headings_may_be_short_or_ask(tmp_path, heading):
+    (item,) = load(lines(tmp_path, {"Question": "Which?", "A": "we", "B": "they", heading: "B"}))
+    assert item.chosen.text == "they"

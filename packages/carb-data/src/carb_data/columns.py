@@ -94,7 +94,7 @@ def columns_of(names: Sequence[str]) -> Columns:
     if alone and not asked:
         columns["prompt"] = columns.pop(alone)
     if options:
-        columns.setdefault("options", [])
+        columns["options"] = []
     if "options" in columns and "chosen" in columns and "rejected" not in columns:
         chosen = columns.pop("chosen")
         columns.setdefault("answer", []).extend(chosen)

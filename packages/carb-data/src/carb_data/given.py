@@ -340,6 +340,8 @@ def keys_of(rule: OptionsAsGiven, record: Record) -> dict[str, str]:
     entries = _rankings(value)
     if rule.keys:
         entries = _flat(value)
+    elif len(entries) > 1 and {*map(str, entries)} <= {*"01"}:
+        raise UnreadError(("answer", _NUMBERED))
     keys = {text(_best_ranked(entry), "answer") for entry in entries} - {""}
     if len(keys) > 1:
         raise TieError

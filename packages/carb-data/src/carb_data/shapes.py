@@ -127,19 +127,25 @@ class Shape:
             return _tops([*self.part.columns, *self.rule.fields])
         return self.columns.of(self.part.columns)
 
-    def read(self) -> set[str]:
-        """All columns that are read."""
+    def read(self, whole: Collection[str] = ()) -> set[str]:
+        """All columns that are read, where every row fills some."""
         fields = [*self.part.columns, *self.rule.fields]
         for template in self.templates.values():
             fields += template_fields(template)
         if self.columns is None:
-            return _tops(fields)
+            return _tops(fields, whole)
         return self.columns.of(fields)
 
 
-def _tops(fields: Iterable[str]) -> set[str]:
-    """The columns in which fields lie; a dot may be part of a column's name."""
-    paths = [path for field in fields for path in field.split("|")]
+def _tops(fields: Iterable[str], whole: Collection[str] = ()) -> set[str]:
+    """The columns in which fields lie; a dot may be part of a column's name. Behind a column that
+    every row fills, no other one is looked for."""
+    paths = []
+    for field in fields:
+        for path in field.split("|"):
+            paths.append(path)
+            if path in whole:
+                break
     return {*paths, *(path.split(".")[0] for path in paths)}
 
 
@@ -434,7 +440,8 @@ def note_columns(table: Table, shape: Shape) -> None:
     filled = table.filled
     records = table.records
     ties = _tie_columns([*filled], records)
-    read = shape.read().union(*ties)
+    whole = [name for name, count in filled.items() if count == len(records)]
+    read = shape.read(whole).union(*ties)
     for name in shape.names("source"):
         text = _first(name, records)
         if text.count(" ") > _WORDS_OF_A_SOURCE and "://" not in text:

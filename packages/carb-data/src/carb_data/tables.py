@@ -102,7 +102,7 @@ class Table:
 @lru_cache(maxsize=4096)
 def plain(name: str) -> str:
     """A column's name as it is compared: ``Correct Answer:`` is ``correct_answer``."""
-    bare = as_shown(name).strip(".:*()")
+    bare = as_shown(name).strip(".:*()?？؟")
     return re.sub(r"[\s\-_#]+", "_", bare.casefold())
 
 
