@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from carb_data import CarbError, DataError, Dataset, load
+from carb_data import CarbError, DataError, Dataset, load, turn_marks
+from carb_data.columns import columns_of, record_of
 from carb_data.declaration import shapes
 from carb_data.given import plain_reader, read_record
 from carb_data.keys import System
 from carb_data.table_sets import unsaid
+from carb_data.turn_marks import refuse_turns
+from carb_data.values import UnreadError
 from small_sets import read_rows
 
 SAID = {"culture": "thai", "domain": "values", "language": "en"}
@@ -440,3 +443,56 @@ def test_plain_texts_take_the_short_way():
         "A first text",
         "Another text",
     )
+
+
+PIECES = [
+    *"<[]>|｜【】:：#*_/()（）=+-–—&;.✓✗★►→←○× \nab",
+    *("user", "Assistant", "Q", "問題", "INST", "s", "start_of_turn", "correct", "неверно", "amp"),
+]
+MARKED = st.lists(st.sampled_from(PIECES), min_size=1, max_size=9).map("".join)
+
+
+def refused(prompt, answers):
+    try:
+        refuse_turns(prompt, answers)
+    except UnreadError as error:
+        return error.defects
+    return ()
+
+
+class Anything:
+    """Stands for the short way's expression, and finds something in every text."""
+
+    def search(self, _text):
+        return True
+
+
+@settings(max_examples=400)
+@given(prompt=MARKED.filter(str.strip), answers=st.lists(MARKED.filter(str.strip), min_size=2))
+@example(prompt="What now?", answers=["user: a", "user: b"])
+@example(prompt="What now?", answers=["a ✓", "b"])
+@example(prompt="What now?", answers=["a (correct)", "b"])
+@example(prompt="What now?", answers=["a - wrong", "b"])
+@example(prompt="What now?", answers=["__a word__", "b"])
+@example(prompt="What now, friend?", answers=["What now, friend? a", "What now, friend? b"])
+@example(prompt="<|user|>a", answers=["a", "b"])
+def test_marks_are_looked_for_wherever_one_can_be(prompt, answers):
+    """Texts without a certain character take a short way, which finds what the long way does."""
+    prompt, answers = prompt.strip(), [answer.strip() for answer in answers]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(turn_marks, "_IN_MARKS", Anything())
+        patch.setattr(turn_marks, "_may_open", lambda _: True)
+        whole = refused(prompt, answers)
+    assert refused(prompt, answers) == whole
+
+
+@given(
+    names=st.lists(st.sampled_from(["prompt", "chosen", "rejected", "id", "other"]), unique=True),
+    more=st.sampled_from(["", "question", "A", "answers", "rejected_2"]),
+)
+def test_a_row_under_the_names_of_fields_is_taken_as_it_is(names, more):
+    columns = columns_of([*names, more] if more else names)
+    row = {name: f"a text of {name}" for name in columns.whole}
+    fields = {field: f"a text of {name}" for name, field in columns.whole.items()}
+    if not columns.options and len(fields) == len(columns.by_field):
+        assert record_of(row, columns) == fields

@@ -64,6 +64,13 @@ class Columns:
             if len(names) == 1 and not is_plural(name)
         }
 
+    @cached_property
+    def unchanged(self) -> set[str]:
+        """The columns whose name is their field's, where every column is taken as it is."""
+        if self.options or len(self.whole) < len(self.by_field):
+            return set()
+        return {name for name, field in self.whole.items() if name == field}
+
     def of(self, fields: Iterable[str]) -> set[str]:
         """The columns of some fields."""
         names: set[str] = set()
@@ -84,8 +91,7 @@ def columns_of(names: Sequence[str]) -> Columns:
             columns.setdefault(field, []).append(name)
     for field, same in columns.items():
         if field not in _SEVERAL.split():
-            first = min(same, key=_NAMES[field].index)
-            columns[field] = [first]
+            columns[field] = [min(same, key=_NAMES[field].index)]
     asked = columns.get("prompt", [])
     if len(asked) > 1 and "input" in asked:
         asked.remove("input")
@@ -96,8 +102,7 @@ def columns_of(names: Sequence[str]) -> Columns:
     if options:
         columns["options"] = []
     if "options" in columns and "chosen" in columns and "rejected" not in columns:
-        chosen = columns.pop("chosen")
-        columns.setdefault("answer", []).extend(chosen)
+        columns.setdefault("answer", []).extend(columns.pop("chosen"))
     texts = [name for name in columns.get("answer", ()) if name in _HEADINGS["answers"]]
     if texts and "rejected" in columns and "options" not in columns:
         columns.setdefault("chosen", texts)
@@ -144,9 +149,11 @@ def _option_columns(names: Sequence[str]) -> list[str]:
     return best
 
 
-def record_of(row: Mapping[str, Any], columns: Columns) -> dict[str, Any]:
+def record_of(row: dict[str, Any], columns: Columns) -> dict[str, Any]:
     """A row under the names of fields: options by column, several keys as pairs with their columns,
     and several contexts as a list."""
+    if columns.unchanged.issuperset(row):
+        return row
     whole = columns.whole
     if not columns.options and len(whole) == len(columns.by_field):
         return {whole[name]: value for name, value in row.items() if name in whole}
@@ -191,8 +198,7 @@ def parts_of(name: str, value: Any) -> Any:
     """The answers that a cell of a plural column joins, or the value as it is."""
     if not _is_text(value) or not is_plural(name):
         return value
-    marked = ENTITY.sub(r"\1\0", value)
-    pieces = _JOINED.split(marked)
+    pieces = _JOINED.split(ENTITY.sub(r"\1\0", value))
     parts = [piece.replace("\0", ";").strip() for piece in pieces if piece.strip()]
     if len(parts) == 1:
         parts = _in_line(value)

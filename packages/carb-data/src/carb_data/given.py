@@ -96,11 +96,9 @@ def plain_reader(rule: OptionsAsGiven) -> Callable[[Record], Given | None]:
     def read(record: Record) -> Given | None:
         if not fits or not others.isdisjoint(record):
             return None
-        cells = map(record.get, names)
-        texts = [*filter(None, map(plain_text, cells))]
-        if len(texts) < len(names):
+        prompt, right, wrong = map(plain_text, map(record.get, names))
+        if not (prompt and right and wrong):
             return None
-        prompt, right, wrong = texts
         begin = right[:2] + wrong[:2]
         if right[0] == wrong[0] or not begin.isascii():
             shown = {"", as_shown(right), as_shown(wrong)}

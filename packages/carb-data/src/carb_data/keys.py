@@ -164,8 +164,8 @@ def place_of(
     meant = as_shown(key).casefold()
     if meant and shown.count(meant) == 1:
         return shown.index(meant)
-    letter, text = _parted(key)
-    bare = [option for _, option in map(_parted, options.texts)]
+    letter, text = parted(key)
+    bare = [option for _, option in map(parted, options.texts)]
     if text and bare.count(text) == 1:
         index = bare.index(text)
         if not letter or _named(letter, options, system) == index:
@@ -200,7 +200,7 @@ def without_letters(options: Options) -> Options | None:
     Raises:
         UnreadError: they have letters in another order.
     """
-    letters, bare = zip(*map(_parted, options.texts), strict=True)
+    letters, bare = zip(*map(parted, options.texts), strict=True)
     lettered = sum(map(bool, letters))
     filled = sum(map(bool, options.texts))
     if 2 * lettered <= max(filled, 2):
@@ -224,7 +224,7 @@ def refuse_other_letters(question: str, options: Options, system: System) -> Non
     """
     texts = [*map(str.casefold, options.texts)]
     for piece in _PIECES.split(question):
-        letter, text = _parted(piece)
+        letter, text = parted(piece)
         index = _named(letter, options, system)
         bare = text.rstrip(",;").casefold()
         if index is not None and bare in texts and bare != texts[index]:
@@ -232,7 +232,7 @@ def refuse_other_letters(question: str, options: Options, system: System) -> Non
             raise UnreadError(("answer", reason))
 
 
-def _parted(text: str) -> tuple[str, str]:
+def parted(text: str) -> tuple[str, str]:
     """The letter or number before an option, and the rest; empty where there is none."""
     match = _LETTERED.fullmatch(text)
     if match is None:

@@ -175,8 +175,7 @@ def _detected(texts: Sequence[str]) -> list[str | None]:
         if asked:
             detector = _detector(long=long)
             detected = detector.detect_languages_in_parallel_of(asked)
-            codes = map(_code, detected)
-            languages.update(zip(asked, codes, strict=True))
+            languages.update(zip(asked, map(_code, detected), strict=True))
     return [languages[line] for line in lines]
 
 

@@ -342,8 +342,7 @@ class NgramIndex:
             for gram in {*windows(text)}:
                 grams[gram].append(number)
         self._grams = {gram: owners for gram, owners in grams.items() if len(owners) <= COMMON}
-        telling = self._grams.values()
-        self._sizes = Counter(chain.from_iterable(telling))
+        self._sizes = Counter(chain.from_iterable(self._grams.values()))
         self._threshold = threshold
 
     def copies(self, indexed: int) -> list[int]:

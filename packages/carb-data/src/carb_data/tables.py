@@ -132,8 +132,7 @@ def read_table(path: Path, knows: Knows, heading_of: HeadingOf = lambda _: ()) -
         elif kind == ".xlsx":
             _workbook(table, file, knows)
         else:
-            rows = _numbered(table, kind, file, knows)
-            _records(table, rows)
+            _records(table, _numbered(table, kind, file, knows))
     return table
 
 
@@ -170,8 +169,7 @@ def _opened(path: Path) -> Iterator[tuple[str, BinaryIO]]:
             else:
                 open_file = gzip.open if path.suffix.lower() == ".gz" else Path.open
                 file = stack.enter_context(open_file(path, "rb"))
-            start = file.peek(_BEGINNING)
-            yield _checked(path, kind, start), file
+            yield _checked(path, kind, file.peek(_BEGINNING)), file
     except UnicodeDecodeError:
         raise CarbError(f"{path} is not text in UTF-8; save it as UTF-8.") from None
     except (EOFError, zlib.error, zipfile.BadZipFile, OSError) as error:
@@ -315,12 +313,10 @@ def _records(table: Table, rows: Contents) -> None:
         if not isinstance(row, dict):
             table.refuse(number, "the line is not a JSON object")
             continue
-        record = {}
-        for name, value in row.items():
+        for name in row:
             if name not in names:
                 names[name] = _add_title(table, name)
-            if value is not None and value != "":
-                record[names[name]] = value
+        record = {names[name]: value for name, value in row.items() if value not in (None, "")}
         table.rows.append((number, record))
 
 
@@ -349,8 +345,7 @@ def _json(table: Table, content: bytes, knows: Knows) -> Contents:
         return
     if name := repeated_name(bare):
         raise CarbError(f"{table.path}: {name}: {_TWICE}.")
-    records = _listed(table, whole, knows)
-    yield from enumerate(records, 1)
+    yield from enumerate(_listed(table, whole, knows), 1)
 
 
 def _listed(table: Table, whole: Any, knows: Knows) -> Iterable[Any]:
@@ -482,8 +477,7 @@ def _delimited(
 def _separator(kind: str, text: str, knows: Knows) -> str:
     """The separator between names of a known shape, or else the one that the first line has most
     of."""
-    filled = filter(str.strip, text.splitlines())
-    first = next(filled, "")
+    first = next(filter(str.strip, text.splitlines()), "")
     usual = max(_SEPARATORS, key=first.count)
     if kind == ".tsv":
         usual = "\t"

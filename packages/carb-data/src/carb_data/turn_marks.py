@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from carb_data.keys import Options, without_letters
+from carb_data.keys import Options, parted, without_letters
 from carb_data.packaged import resource
 from carb_data.values import UnreadError
 
@@ -49,6 +49,8 @@ _MARKED = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 """What marks an answer among others, in quizzes and by accident."""
+_IN_MARKS = re.compile("[✓✔✅☑✗✘❌☒★►▶⇒→←○◯×:：(（[【<=+*_&|–—-]")
+"""Characters without which there is no such mark: to look for one takes twenty times as long."""
 
 
 def refuse_marks(answers: Sequence[str]) -> None:
@@ -58,7 +60,7 @@ def refuse_marks(answers: Sequence[str]) -> None:
     Raises:
         UnreadError: with the mark.
     """
-    if max(map(len, answers)) > _SHORT:
+    if max(map(len, answers)) > _SHORT or not _IN_MARKS.search("".join(answers)):
         return
     marks = {"".join(_MARKED.findall(answer)[:1]) for answer in filter(None, answers)}
     if len(marks) > 1:
@@ -81,12 +83,13 @@ def refuse_turns(prompt: object, answers: Sequence[str]) -> None:
         UnreadError: with the mark.
     """
     refuse_marks(answers)
-    ordered = Options(tuple(sorted(answers)))
-    lettered = max(map(len, answers)) <= _SHORT and without_letters(ordered)
-    if lettered and not any(answer in str(prompt) for answer in answers):
-        raise UnreadError(("options", "carry letters or numbers of their own; take them off"))
+    asked = str(prompt)
+    _refuse_letters(asked, answers)
+    repeats = len(asked) >= _REPEATED and answers[0].startswith(asked)
+    if not repeats and not _may_open("".join((asked, *answers))):
+        return
     mark = _shared_opening(answers)
-    asks = _OPENING.match(str(prompt))
+    asks = _OPENING.match(asked)
     speaks = asks and _SPEAKS.match(asks[1])
     if mark:
         is_role = speaks or _SPEAKS.match(mark)
@@ -95,7 +98,6 @@ def refuse_turns(prompt: object, answers: Sequence[str]) -> None:
     _refuse_template("chosen", answers)
     if not isinstance(prompt, str):
         return
-    repeats = len(prompt) >= _REPEATED and answers[0].startswith(prompt)
     if repeats and all(answer.startswith(prompt) for answer in answers):
         raise UnreadError(("chosen", "all answers begin with the question; take it off"))
     marks = []
@@ -110,6 +112,19 @@ def refuse_turns(prompt: object, answers: Sequence[str]) -> None:
             reason = f"holds turns of several roles ('{marks[0]}', '{marks[1]}'); {_REMEDY}"
             raise UnreadError(("prompt", reason))
     _refuse_template("prompt", [prompt])
+
+
+def _refuse_letters(asked: str, answers: Sequence[str]) -> None:
+    if max(map(len, answers)) > _SHORT or not (len(answers) > 2 or parted(answers[0])[0]):
+        return  # of two answers, one alone has no letter of options
+    lettered = without_letters(Options(tuple(sorted(answers))))
+    if lettered and not any(answer in asked for answer in answers):
+        raise UnreadError(("options", "carry letters or numbers of their own; take them off"))
+
+
+def _may_open(text: str) -> bool:
+    """Whether it has a character without which there is no mark of a role; a loop takes longer."""
+    return "<" in text or "[" in text or "【" in text or ":" in text or "：" in text
 
 
 def _refuse_template(field: str, texts: Sequence[str]) -> None:

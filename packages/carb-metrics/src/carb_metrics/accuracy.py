@@ -201,5 +201,4 @@ def describe(sets: pl.DataFrame) -> pl.DataFrame:
         orient="row",
     )
     renamed = sets.rename({"culture": "variety"})
-    named = renamed.with_columns(text("variety"))
-    return beside(named, traits, "variety")
+    return beside(renamed.with_columns(text("variety")), traits, "variety")

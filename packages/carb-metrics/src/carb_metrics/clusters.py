@@ -35,8 +35,7 @@ def number(frame: pl.DataFrame, keys: tuple[str, ...]) -> tuple[Ints, pl.DataFra
     groups = numbered.group_by(keys).agg("_row")
     groups = groups.sort(text(*keys))
     rows = groups["_row"]
-    sizes = rows.list.len().to_numpy()
-    group = np.repeat(np.arange(groups.height), sizes)
+    group = np.repeat(np.arange(groups.height), rows.list.len().to_numpy())
     of_row = np.empty(frame.height, dtype=np.int64)
     of_row[rows.explode().to_numpy()] = group
     return of_row, groups.drop("_row")

@@ -104,8 +104,7 @@ def t_test(r: float, freedom: int) -> float | None:
     from scipy.special import betainc
 
     # The tail of t in its beta form keeps all digits: P(|T| > t) = I_{1−r²}(f/2, 1/2).
-    unexplained = max(0.0, (1 - r) * (1 + r))
-    return float(betainc(freedom / 2, 0.5, unexplained))
+    return float(betainc(freedom / 2, 0.5, max(0.0, (1 - r) * (1 + r))))
 
 
 def fisher_interval(

@@ -266,8 +266,7 @@ def _pearson(
     else:
         influence = a * b - r * (a**2 + b**2) / 2
         error, freedom = _related_error(influence, base)
-        t = float(t_quantile(freedom, confidence))
-        half = max(half, t * error)
+        half = max(half, float(t_quantile(freedom, confidence)) * error)
         p = float(t_tails(z / max(error, jackknifed), freedom))
     low = max(-1.0, math.tanh(z - half) / shrink)
     high = min(1.0, math.tanh(z + half) / shrink)

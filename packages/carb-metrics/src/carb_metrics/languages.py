@@ -151,8 +151,7 @@ def calibrate_k(differences: Floats) -> float | None:
             steepness = math.exp(log_k)
             return float(np.exp(-steepness * away).mean())
 
-    mean = float(away[away > 0].mean())
-    low = high = -math.log(mean)
+    low = high = -math.log(float(away[away > 0].mean()))
     while mean_at(low) < HALF:
         low -= 2
     while mean_at(high) > HALF:
@@ -178,8 +177,7 @@ def _content_pairs(frame: pl.DataFrame) -> pl.DataFrame:
     before = crossed.select(*keys, language="language_before", score="before")
     after = crossed.select(*keys, "language", score="after")
     known = pl.concat([before, after]).drop_nulls("score")
-    contents = known.group_by([*keys, "language"])
-    versions = contents.agg(col.score.mean())
+    versions = known.group_by([*keys, "language"]).agg(col.score.mean())
     both = versions.join(versions, on=keys, suffix="_b")
     once = both.filter(col.language < col.language_b)
     apart = col.score - col.score_b

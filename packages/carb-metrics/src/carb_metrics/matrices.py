@@ -178,8 +178,7 @@ def _pairs(
                 cells[a][of_b],
             )
             compared.append(four)
-    both_sets = _ints(pairs).reshape(-1, 2)
-    return both_sets, _ints(compared).reshape(-1, 4)
+    return _ints(pairs).reshape(-1, 2), _ints(compared).reshape(-1, 4)
 
 
 def _clusters(

@@ -151,8 +151,7 @@ def _same_answer(
     if not missed:
         return None
     wrong = picks.filter(col.item_id.is_in(missed), ~col.right)
-    answers = wrong.group_by("item_id", "response_id")
-    taken = answers.agg(col.share.sum())
+    taken = wrong.group_by("item_id", "response_id").agg(col.share.sum())
     return taken.filter(col.share == scorers).height / len(missed)
 
 
@@ -170,8 +169,7 @@ def _picks(
             rows.append((item.id, response.id, taken))
     keys = ["item_id", "response_id"]
     known = pl.DataFrame(rows, schema=[*keys, "taken"], orient="row")
-    of_good = col.scorer.is_in(good)
-    of_judges = unperturbed(scored.rows).filter(of_good)
+    of_judges = unperturbed(scored.rows).filter(col.scorer.is_in(good))
     frame = of_judges.select(*keys, *READ.split())
     judged = with_shares(frame).filter(~col.failed)
     right = col.role == "chosen"
@@ -249,8 +247,7 @@ def at_least(
         return logarithms
 
     others = total - marked
-    least = max(hits, drawn - others)
-    counts = np.arange(least, min(drawn, marked) + 1)
+    counts = np.arange(max(hits, drawn - others), min(drawn, marked) + 1)
     of_marked = log_choices(marked, counts)
     of_others = log_choices(others, drawn - counts)
     every = log_choices(total, np.array(drawn))

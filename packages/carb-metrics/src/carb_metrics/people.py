@@ -195,11 +195,8 @@ def judge_vs_human(
     people = _people(_human_picks(human), frame)
     judges = _judges(frame).join(people, on="item_id")
     ordered = judges.sort("scorer", "item_id")
-    rows = []
-    for part in ordered.partition_by("scorer", maintain_order=True):
-        scorer = part["scorer"][0]
-        rows.append(_judged(scorer, part, confidence, counted))
-    return tuple(rows)
+    parts = ordered.partition_by("scorer", maintain_order=True)
+    return tuple(_judged(part["scorer"][0], part, confidence, counted) for part in parts)
 
 
 def _human_picks(human: pl.DataFrame) -> pl.DataFrame:

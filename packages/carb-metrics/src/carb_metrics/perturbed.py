@@ -126,8 +126,7 @@ def perturbation_sensitivity(
     scorers: list[SpreadRow] = []
     for name in frame["scorer"].unique().sort():
         of_scorer = col.scorer == name
-        its_pairs = pairs.filter(of_scorer)
-        sums = _Sums.of(its_pairs, spreads.filter(of_scorer))
+        sums = _Sums.of(pairs.filter(of_scorer), spreads.filter(of_scorer))
         kinds += [_row(name, kind, sums, confidence) for kind in sums.kinds]
         ratio = _causal_to_surface(sums, confidence)
         scorers.append(

@@ -70,5 +70,4 @@ def tops(
     highest = level == np.repeat(np.maximum.reduceat(level, starts), sizes)
     right = (highest & chosen).astype(np.int64)
     top = highest.astype(np.int64)
-    right_on_top = np.add.reduceat(right, starts)
-    return right_on_top, np.add.reduceat(top, starts)
+    return np.add.reduceat(right, starts), np.add.reduceat(top, starts)

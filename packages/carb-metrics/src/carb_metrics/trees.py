@@ -62,8 +62,7 @@ class Bins:
         ones = np.ones(held.size, dtype=np.float32)
         ends = np.arange(0, held.size + 1, features)
         shape = (len(self.feature), count)
-        by_row = csc_array((ones, held.ravel(), ends), shape=shape)
-        return by_row.tocsr()
+        return csc_array((ones, held.ravel(), ends), shape=shape).tocsr()
 
 
 def binned(x: Floats, kinds: Ints) -> Bins:

@@ -263,8 +263,7 @@ def _is_whole(checkpoint: Path) -> bool:
     except (OSError, ValueError, KeyError, TypeError, SafetensorError):
         return False
     draws = list(checkpoint.glob("rng_state*.pth"))
-    states = filter(Path.is_file, checkpoint.glob("*.pt"))
-    archives = [*draws, *states]
+    archives = [*draws, *filter(Path.is_file, checkpoint.glob("*.pt"))]
     if not (weights and optimizer and draws):
         return False
     return all(map(zipfile.is_zipfile, archives))

@@ -65,8 +65,7 @@ class ResultEntry(Frozen):
         if data.names:
             first = Path(data.names[0]).stem
         of_data = f"{slug(first)}-{data.fingerprint[:8]}"
-        of_scorer = f"{slug(self.name)}-{digest(self.name)[:8]}"
-        return Path(of_data, of_scorer)
+        return Path(of_data, f"{slug(self.name)}-{digest(self.name)[:8]}")
 
 
 Hashed = dict[str, tuple[str, BonSet]]

@@ -109,8 +109,7 @@ def _index(groups: Iterable[Iterable[str]]) -> dict[str, frozenset[int]]:
     for number, phrases in enumerate(groups):
         for phrase in phrases:
             table[normalise(phrase)].add(number)
-    numbers = map(frozenset, table.values())
-    return dict(zip(table, numbers, strict=True))
+    return dict(zip(table, map(frozenset, table.values()), strict=True))
 
 
 def is_answer(text: str) -> bool:

@@ -211,8 +211,7 @@ def excess_over_chance(items: Sequence[BonSet]) -> dict[str, tuple[float, float]
     names = [item.id for item in items]
     overlaps = _excess_of(items, shared)
     words = _excess_of(items, _word_values(items))
-    pairs = zip(overlaps, words, strict=True)
-    return dict(zip(names, pairs, strict=True))
+    return dict(zip(names, zip(overlaps, words, strict=True), strict=True))
 
 
 def _excess_of(items: Sequence[BonSet], values: Rows) -> list[float]:

@@ -158,8 +158,7 @@ def _placed(part: Part, record: Record | str) -> Record | str:
         if of_country is None:
             return "its country belongs to no registered culture"
         culture = of_country
-    name = part.names.get(label, "")
-    return record | {"culture": culture, "name": name}
+    return record | {"culture": culture, "name": part.names.get(label, "")}
 
 
 def _read_records(folder: Path, part: Part, source: str) -> Iterator[tuple[str, Record | str]]:
@@ -207,8 +206,7 @@ def _raw(file: Path, part: Part, source: str) -> Iterator[Any]:
         return
     try:
         if part.format == "jsonl":
-            lines = filter(str.strip, text.split("\n"))
-            yield from map(json.loads, lines)
+            yield from map(json.loads, filter(str.strip, text.split("\n")))
             return
         content = json.loads(text)
         for step in filter(None, part.records.split(".")):

@@ -253,10 +253,7 @@ def groups_of(keys: Sequence[H | None]) -> list[list[int]]:
 def _prompt_text(tokenizer: Any, prompt: Prompt) -> str:
     if tokenizer.chat_template:
         return _templated(tokenizer, prompt.messages, add_generation_prompt=True)
-    messages = []
-    for one in prompt.messages:
-        content = guarded(tokenizer, one.content)
-        messages.append(message(one.role, content))
+    messages = (message(one.role, guarded(tokenizer, one.content)) for one in prompt.messages)
     return plain_text(Prompt(tuple(messages), cue=prompt.cue))
 
 
