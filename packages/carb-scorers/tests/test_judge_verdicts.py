@@ -638,6 +638,19 @@ def test_another_answer_that_is_called_better_behind_the_verdict_contradicts_it(
         "[[B]]\n<answer>A</answer>",
         "<verdict>Answer A</verdict>\n[[B]]",
         "<choice>\nA\n</choice> so [[B]]",
+        '```json\n{"verdict": "[[B]]", "better_response": "A"}\n```',
+        '{"selected_option": "A", "final": "[[B]]"}',
+        "winner: A\nverdict: [[B]]",
+        "| winner | A |\n| verdict | [[B]] |",
+        "**Answer:** A\n\n[[B]]",
+        "The better answer is A.\n[[B]]",
+        "My choice: A. [[B]]",
+        "So I pick A: [[B]]",
+        "A wins. [[B]]",
+        "A\n[[B]]",
+        "(A) [[B]]",
+        "[[B]]\nA",
+        "[[B]] (A)",
     ],
 )
 def test_a_tag_or_a_key_of_json_with_another_answer_contradicts_a_verdict(text: str) -> None:
@@ -661,6 +674,12 @@ def test_a_tag_or_a_key_of_json_with_another_answer_contradicts_a_verdict(text: 
         "- [[B]]",
         "-[[B]]",
         "P([[A]]) = 0.2, so [[B]]",
+        "The worse answer is A. [[B]]",
+        "Not the right answer: A. [[B]]",
+        "A\n\nIt names no dish.\n\nB\n\nIt does.\n\n[[B]]",
+        "On tone A wins. On facts B does. [[B]]",
+        "[[B]] (80%)",
+        "[[B]]: 90%",
     ],
 )
 def test_what_a_tag_or_a_key_says_of_a_part_contradicts_nothing(text: str) -> None:
@@ -669,14 +688,37 @@ def test_what_a_tag_or_a_key_says_of_a_part_contradicts_nothing(text: str) -> No
 
 @pytest.mark.parametrize(
     "text",
-    ["P([[A]]) = 0.2", "[[A]] = 0.35", "[[A]] ≈ 20%", "logit([[A]]) is low", "p([[A]]|x)=.2"],
+    [
+        "[[A]]: 0.1",
+        "[[A]] with probability 0.2",
+        "P([[A]]) = 0.2",
+        "[[A]] = 0.35",
+        "[[A]] ≈ 20%",
+        "logit([[A]]) is low",
+        "p([[A]]|x)=.2",
+    ],
 )
 def test_the_probability_of_a_verdict_is_none(text: str) -> None:
     with pytest.raises(VerdictError, match="no verdict in double brackets"):
         parse_pick(text, ABCD)
 
 
-@pytest.mark.parametrize("text", ["-[[7]]", "Rating: -[[7]]", "−[[7]]", "<answer>3</answer> [[7]]"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "-[[7]]",
+        "Rating: -[[7]]",
+        "−[[7]]",
+        "<answer>3</answer> [[7]]",
+        "<score>3</score> [[7]]",
+        '{"rating": 3, "verdict": "[[7]]"}',
+        "Rating: 3\n[[7]]",
+        "Score: 3/10. [[7]]",
+        "2×[[4]]",
+        "[[7]]^2",
+        "half of [[8]]",
+    ],
+)
 def test_a_number_with_a_minus_or_another_one_in_a_tag_is_no_rating(text: str) -> None:
     with pytest.raises(VerdictError, match="beside its verdict"):
         parse_rating(text)

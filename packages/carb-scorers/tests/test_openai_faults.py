@@ -239,6 +239,7 @@ WITHIN = [
     chat(message={"content": "[[A]]", "error": {"message": "overloaded"}}),
     {"object": "error", "message": "overloaded", "type": "BadRequestError", "code": 400},
     {"object": "error", "message": "overloaded", "choices": []},
+    {"object": "error", "message": "overloaded", **chat()},
     {"message": "overloaded", "code": 1001, "choices": None},
     {"detail": "overloaded"},
     {"status": "449", "msg": "overloaded", "body": None},
@@ -314,6 +315,10 @@ def test_a_text_is_over_for_known_reasons_alone(
         ({"message": {"content": "At first [[A]]", "stop_reason": "max_tokens"}}, False),
         ({"message": {"content": "At first [[A]]", "status": "incomplete"}}, False),
         ({"done_reason": "length"}, False),
+        ({"finishReason": "MAX_TOKENS"}, False),
+        ({"stopReason": "refusal_pending"}, False),
+        ({"stop_type": "limit"}, False),  # llama.cpp
+        ({"stop_type": "eos"}, True),
     ],
     ids=str,
 )
@@ -353,9 +358,12 @@ def test_a_whole_reply_may_say_that_its_text_broke_off(
 
 
 @pytest.mark.parametrize("place", ["reply", "choice"])
-def test_a_reply_to_a_prompt_that_was_cut_is_none(serve: Callable[..., Server], place: str) -> None:
+@pytest.mark.parametrize("flag", ["truncated", "is_truncated", "stopped_limit"])
+def test_a_reply_to_a_prompt_that_was_cut_is_none(
+    serve: Callable[..., Server], place: str, flag: str
+) -> None:
     """llama.cpp says so where prompt and answer do not fit its context."""
-    said = {"truncated": True}
+    said = {flag: True}
     answer = chat("[[A]]") | said if place == "reply" else chat("[[A]]", **said)
     (found,) = ask(model(serve([answer]).url))
     assert isinstance(found, Failure)
@@ -371,7 +379,9 @@ def test_the_string_that_was_to_stop_a_text_is_an_end(serve: Callable[..., Serve
         assert found.finished
 
 
-@pytest.mark.parametrize("name", ["reasoning_content", "reasoning"])
+@pytest.mark.parametrize(
+    "name", ["reasoning_content", "reasoning", "thinking", "reasoning_details"]
+)
 def test_an_answer_that_went_into_the_thought_is_said_so(
     serve: Callable[..., Server], name: str
 ) -> None:

@@ -120,7 +120,9 @@ def test_no_number_is_read_off_an_answer_that_was_refused_or_broke_off(
     assert isinstance(choices(model(serve([whole]).url), "A", "B"), Choices)
 
 
-@pytest.mark.parametrize("name", ["reasoning_content", "reasoning"])
+@pytest.mark.parametrize(
+    "name", ["reasoning_content", "reasoning", "thinking", "reasoning_details"]
+)
 def test_log_probabilities_of_a_thought_stop_the_run(
     serve: Callable[..., Server], name: str
 ) -> None:

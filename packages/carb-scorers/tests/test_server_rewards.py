@@ -108,10 +108,10 @@ def test_a_head_of_several_classes_is_refused_whatever_of_it_is_given(
     serve: Callable[..., Server],
 ) -> None:
     """Of two classes one probability came, and was the score."""
-    row = {"label": "LABEL_1", "probs": [0.7], "num_classes": 2}
-    server = serve(lambda *_: {"data": [{"index": 0, **row}]})
-    with pytest.raises(CarbError, match="2 outputs"):
-        score(opened(server), request("a", "b"))
+    for row in ({"num_classes": 2}, {"label": "LABEL_1"}, {"label": "LABEL_1", "num_classes": 2}):
+        answer = {"data": [{"index": 0, "probs": [0.7], **row}]}
+        with pytest.raises(CarbError, match="2 outputs"):
+            score(opened(serve([answer])), request("a", "b"))
 
 
 def test_a_lost_answer_is_asked_for_again(serve: Callable[..., Server]) -> None:

@@ -120,7 +120,7 @@ def read_answer(url: str, key: Secret, response: Any, content: bytes, *, proven:
 def _error_within(answer: Answer) -> Answer | None:
     """The error that a provider reports inside an answer with status 200."""
     choices = answer.get("choices") or answer.get("data")
-    if not choices and _message_of(answer):
+    if (not choices or answer.get("object") == "error") and _message_of(answer):
         return answer
     parts: list[Any] = [answer]
     if isinstance(choices, list):

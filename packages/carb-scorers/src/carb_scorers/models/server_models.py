@@ -44,12 +44,19 @@ _NEGLIGIBLE = 1e-3
 """Probability of a string below which it does not matter what follows it: a rating from 1 to 10
 moves by 0.01."""
 
-_TOLD = "finish_reason native_finish_reason stop_reason done_reason matched_stop status reason"
+_TOLD = (
+    "finish_reason native_finish_reason stop_reason done_reason finishReason stopReason stop_type "
+    "matched_stop status reason"
+)
 """Fields that say why a text ended."""
-_ENDS = "stop eos eos_token end_turn stop_sequence stop_token complete completed success"
+_CUT = "truncated is_truncated stopped_limit"
+"""Fields that are true where prompt or text was cut."""
+_THOUGHTS = "reasoning_content reasoning thinking reasoning_details thinking_blocks"
+"""Fields for the thought that a server separated from an answer."""
+_ENDS = "stop eos eos_token end_turn stop_sequence stop_token complete completed success word"
 """Reasons for which a text is over. For every other one (``length``, ``abort``, ``null``, one that
 is new, SGLang's ``NaN happened``) it may have broken off."""
-_LIMITS = "length max_tokens max_output_tokens max_length"
+_LIMITS = "length limit max_tokens max_output_tokens max_length"
 """Reasons that say no more than that a text is as long as it may be."""
 _REFUSED = "content_filter refusal refused safety recitation blocklist prohibited_content"
 
@@ -301,16 +308,15 @@ def _reasons(answer: Json, choice: Json) -> set[str]:
         told = part or {}
         named = [told.get(name) for name in _TOLD.split()]
         reasons.update(one.lower() for one in named if isinstance(one, str))
-        if told.get("truncated"):
-            reasons.add("truncated")
+        reasons.update("truncated" for name in _CUT.split() if told.get(name))
     if message.get("refusal"):
         reasons.add("refusal")
     return reasons - {""}
 
 
-def _thought(message: Json) -> Any:
-    """The thought that a server separated from an answer."""
-    return message.get("reasoning_content") or message.get("reasoning")
+def _thought(message: Json) -> bool:
+    """Whether a server separated a thought from an answer."""
+    return any(message.get(name) for name in _THOUGHTS.split())
 
 
 def _among(tokens: Sequence[tuple[str, float]], wanted: Texts, usage: Usage) -> Choices:
@@ -462,7 +468,9 @@ class ServerRewardModel(ServerModel):
     def _reward(self, answer: Json, usage: Usage) -> Reward:
         (row,) = answer["data"]
         outputs = row["probs"] if self._api == "classify" else [row["score"]]
-        count = max(len(outputs), row.get("num_classes") or 1)
+        _, _, number = str(row.get("label")).partition("LABEL_")
+        classes = int(number) + 1 if number.isdecimal() else 1
+        count = max(len(outputs), row.get("num_classes") or 1, classes)
         if count > 1:
             raise CarbError(
                 f"'{self.model}' has {count} outputs, and backend=openai reads one; use backend=hf."
