@@ -1,7 +1,5 @@
 """The kind of scorer that fits a model, read from its configuration, and the reason."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from pathlib import Path
@@ -33,7 +31,7 @@ class Recognised(Frozen):
     name: str | None = None
     """The name that the user gives it."""
 
-    def asked(self, spec: str, why: str) -> Recognised:
+    def asked(self, spec: str, why: str) -> "Recognised":
         """The same model with another spec."""
         named = spec
         if self.name is not None:

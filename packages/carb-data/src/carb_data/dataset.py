@@ -1,7 +1,5 @@
 """An immutable collection of sets, and how one is found by name."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections import Counter
@@ -118,7 +116,7 @@ class Dataset:
         return cls(rows.sets, rows.notes)
 
     @staticmethod
-    def checked(given: object) -> Dataset:
+    def checked(given: object) -> "Dataset":
         """The data set that was given.
 
         Raises:
@@ -161,7 +159,7 @@ class Dataset:
         cultures: Collection[str] | None = None,
         domains: Collection[str] | None = None,
         languages: Collection[str] | None = None,
-    ) -> Dataset:
+    ) -> "Dataset":
         """The sets for which every given condition holds, in the same order.
 
         Args:
@@ -197,7 +195,7 @@ class Dataset:
 
         return Dataset(filter(is_kept, self._sets))
 
-    def without_perturbed(self) -> Dataset:
+    def without_perturbed(self) -> "Dataset":
         """The same sets without their perturbed texts."""
         if not any(item.perturbed for item in self._sets):
             return self
@@ -209,7 +207,7 @@ class Dataset:
         *,
         seed: int = 0,
         apart: bool = False,
-    ) -> dict[str, Dataset]:
+    ) -> "dict[str, Dataset]":
         """Divide by *origin*, so that no prompt, translation, mirror or fact crosses a border.
 
         An origin goes where the hash of ``seed`` and its name falls. It stays there when sets are
@@ -262,8 +260,8 @@ class Dataset:
     @overload
     def __getitem__(self, key: str | int) -> BonSet: ...
     @overload
-    def __getitem__(self, key: slice) -> Dataset: ...
-    def __getitem__(self, key: str | int | slice) -> BonSet | Dataset:
+    def __getitem__(self, key: slice) -> "Dataset": ...
+    def __getitem__(self, key: str | int | slice) -> "BonSet | Dataset":
         if isinstance(key, slice):
             return Dataset(self._sets[key])
         if not isinstance(key, str):

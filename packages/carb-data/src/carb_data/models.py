@@ -1,7 +1,5 @@
 """The data model: culture, response and Best-of-N set."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterable, Mapping
 from datetime import date
@@ -120,7 +118,7 @@ class Kind(StrEnum):
     """No culture: general preference, school knowledge, harm that is harm everywhere."""
 
     @property
-    def group(self) -> Group:
+    def group(self) -> "Group":
         """``control`` or ``culture``, which is every other kind."""
         if self is Kind.CONTROL:
             return "control"

@@ -1,7 +1,5 @@
 """The registry of cultures, and the culture of each country. Both are data files."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -97,7 +95,7 @@ class Registry:
         except KeyError:
             raise self.unknown(culture_id) from None
 
-    def unknown(self, culture_id: str) -> UnknownCultureError:
+    def unknown(self, culture_id: str) -> "UnknownCultureError":
         """The error for an id that is not registered; it names what can be meant, or else the most
         similar name."""
         meant = self.meant(culture_id)

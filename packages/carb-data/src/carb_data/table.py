@@ -1,7 +1,5 @@
 """The one table that scorers write and metrics read."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final, TypeVar
@@ -77,7 +75,7 @@ class ScoreTable:
         there."""
 
     @classmethod
-    def load(cls, path: str | Path) -> ScoreTable:
+    def load(cls, path: str | Path) -> "ScoreTable":
         """Read a Parquet file that ``save`` wrote.
 
         Raises:
@@ -99,7 +97,7 @@ class ScoreTable:
         write_whole(Path(path), self.frame.write_parquet)
 
     @classmethod
-    def concat(cls, tables: list[ScoreTable]) -> ScoreTable:
+    def concat(cls, tables: "list[ScoreTable]") -> "ScoreTable":
         """One table with the rows of all.
 
         Raises:
@@ -122,7 +120,7 @@ class ScoreTable:
     @classmethod
     def from_scores(
         cls, scorer: str, dataset: Dataset, scores: Mapping[tuple[str, str], float | None]
-    ) -> ScoreTable:
+    ) -> "ScoreTable":
         """One scorer's scores by the ids of set and response; null where there is none."""
         of_sets = (
             (item, {one.id: scores.get((item.id, one.id)) for one in item.responses})
@@ -133,7 +131,7 @@ class ScoreTable:
     @classmethod
     def of_sets(
         cls, scorer: str, scored: Iterable[tuple[BonSet, Mapping[str, float | None]]]
-    ) -> ScoreTable:
+    ) -> "ScoreTable":
         """One scorer's scores of sets, each by the id of the response; null where there is none. A
         response that is not named has no row."""
         rows = (
@@ -155,7 +153,7 @@ class ScoreTable:
         )
         return cls(_by_column(rows, COLUMNS))
 
-    def with_items(self, dataset: Dataset) -> ScoreTable:
+    def with_items(self, dataset: Dataset) -> "ScoreTable":
         """This table with the columns of ``OPTIONAL``, null where the data set lacks the item.
 
         Raises:

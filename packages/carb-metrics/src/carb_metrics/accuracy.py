@@ -1,8 +1,6 @@
 """Best-of-N accuracy with ties, errors, weights and uncertainty, and by everything that a culture
 and a set are."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import polars as pl
@@ -121,7 +119,7 @@ class Breakdown(OfSets):
     by_script: Grouped
     """Script of the culture's language."""
 
-    def of(self, scorer: str) -> Breakdown:
+    def of(self, scorer: str) -> "Breakdown":
         """The part of one scorer."""
         parts = {name: part.of(scorer) for name, part in self if isinstance(part, Grouped)}
         return self.changed(overall=parts["by_domain"].overall, **parts)

@@ -1,7 +1,5 @@
 """The small frozen results that every metric returns."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
@@ -121,7 +119,7 @@ class Grouped(Totals, OfSets):
     scorers: dict[str, Totals] = Field({})
     """The averages of each scorer alone."""
 
-    def of(self, scorer: str) -> Grouped:
+    def of(self, scorer: str) -> "Grouped":
         """The part of one scorer: its groups (without the column ``scorer``) and its own averages.
 
         Raises:

@@ -1,7 +1,5 @@
 """Mirrored families: the same answers under several places, each time another one right."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from typing import Literal
 
@@ -95,7 +93,7 @@ class PlaceComparison(Result):
         b = self.b - self.failed_b / 2
         return a - b
 
-    def turned(self) -> PlaceComparison:
+    def turned(self) -> "PlaceComparison":
         """The same of b and a."""
         better: dict[str | None, Literal["a", "b"]] = {"a": "b", "b": "a"}
         return self.changed(

@@ -1,7 +1,5 @@
 """The one shape of an estimate in rows, JSON, pages and tables."""
 
-from __future__ import annotations
-
 from typing import Any, Literal, Self
 
 from pydantic import ConfigDict, Field
@@ -29,7 +27,7 @@ class Interval(Frozen):
     """Number of units behind the estimate; null where the function does not count them."""
 
     @classmethod
-    def of(cls, interval: Interval, **facts: Any) -> Self:
+    def of(cls, interval: "Interval", **facts: Any) -> Self:
         """The same estimate, with more facts about it."""
         known = {name: getattr(interval, name) for name in Interval.model_fields}
         return cls(**known | facts)

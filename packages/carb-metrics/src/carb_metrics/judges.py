@@ -1,7 +1,5 @@
 """How a judge behaves apart from being right: position, order, repetition, length."""
 
-from __future__ import annotations
-
 import math
 from itertools import combinations_with_replacement
 from typing import Any
@@ -70,7 +68,7 @@ class JudgeBias(Scorers[BiasRow]):
 
     positions: tuple[PositionRow, ...]
     """A row per scorer and position."""
-    groups: dict[str, JudgeBias] = Field(default={}, exclude=True)
+    groups: "dict[str, JudgeBias]" = Field(default={}, exclude=True)
     """The same of the sets of each value of ``by``; no part of the JSON."""
 
 

@@ -1,7 +1,5 @@
 """From scores to outcomes: which sets count, and what a tie earns."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Is a score moved by what matters, and left alone by what does not?"""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
@@ -159,7 +157,7 @@ class _Sums:
         cls,
         pairs: pl.DataFrame,
         spread: pl.DataFrame,
-    ) -> _Sums:
+    ) -> "_Sums":
         every = pl.concat([pairs["cluster"], spread["cluster"]])
         clusters = every.unique().sort().to_frame()
         numbers = clusters.with_row_index("unit")

@@ -1,7 +1,5 @@
 """Scores with their data set, and everything that metrics read from both, each computed once."""
 
-from __future__ import annotations
-
 from functools import cached_property
 
 import numpy as np
@@ -61,7 +59,7 @@ class Scored(ScoreTable):
         cls,
         scores: ScoreTable,
         dataset: Dataset | None = None,
-    ) -> Scored:
+    ) -> "Scored":
         """The table itself, if it is a ``Scored`` with this data set; else one that does, with the
         same columns.
 
@@ -86,7 +84,7 @@ class Scored(ScoreTable):
             return self
         return super().with_items(dataset)
 
-    def where(self, *conditions: pl.Expr) -> Scored:
+    def where(self, *conditions: pl.Expr) -> "Scored":
         """The rows for which the conditions hold, in the same clusters."""
         if not conditions:
             return self
@@ -98,7 +96,7 @@ class Scored(ScoreTable):
         part.dataset = self.dataset
         return part
 
-    def beside(self, scores: ScoreTable) -> Scored:
+    def beside(self, scores: ScoreTable) -> "Scored":
         """Another table over the same data set, whose families are read once for both."""
         other = Scored(scores)
         other.dataset = self.dataset
@@ -106,7 +104,7 @@ class Scored(ScoreTable):
         return other
 
     @cached_property
-    def main(self) -> Scored:
+    def main(self) -> "Scored":
         """The rows of main sets: no mirrors, and no controls; empty where no set is one.
 
         A mirror asks about a place where another language is spoken, only to keep answers from

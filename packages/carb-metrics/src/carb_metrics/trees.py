@@ -6,8 +6,6 @@ library of trees bins them for each fit, and takes longer to import than a first
 all of them.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -40,7 +38,7 @@ class Bins:
     """(bins,) the first bin that a question about a bin takes in: that of the feature for a number,
     the bin itself for a category."""
 
-    def of(self, rows: Ints) -> Bins:
+    def of(self, rows: Ints) -> "Bins":
         """The same bins of some rows, in this order."""
         return replace(self, values=self.values[:, rows])
 

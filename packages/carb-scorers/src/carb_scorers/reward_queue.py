@@ -1,7 +1,5 @@
 """The queue of the reward server: each call is scored in parts, in turn, and has its own clock."""
 
-from __future__ import annotations
-
 import math
 from collections import deque
 from collections.abc import Iterable, Sequence
@@ -42,7 +40,7 @@ _numbers = count()
 class Part:
     """One request of a call."""
 
-    call: Call
+    call: "Call"
     request: ScoreRequest
     asked: About
     cuts: int = 0

@@ -1,7 +1,5 @@
 """The contract of a scorer: texts in, numbers out, and no sight of which response is right."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from typing import Annotated, Protocol, Self, runtime_checkable
@@ -115,7 +113,7 @@ class Usage(Frozen):
     served: tuple[str, ...] = ()
     """Names and fingerprints that a server reported with its answers."""
 
-    def __add__(self, other: Usage) -> Usage:
+    def __add__(self, other: "Usage") -> "Usage":
         return Usage(
             input_tokens=self.input_tokens + other.input_tokens,
             output_tokens=self.output_tokens + other.output_tokens,

@@ -1,8 +1,6 @@
 """Loose texts: they become requests to a scorer, from any thread. Best-of-N among
 responses at hand."""
 
-from __future__ import annotations
-
 import math
 import re
 import threading
@@ -78,7 +76,7 @@ class Text:
     language: str
 
     @classmethod
-    def of(cls, prompt: object, response: str, culture: str, language: str) -> Text:
+    def of(cls, prompt: object, response: str, culture: str, language: str) -> "Text":
         """A response to a prompt as trainers give it, which may begin the response's thought."""
         from carb_scorers.models.marks import opened_thought
 
@@ -136,7 +134,7 @@ class Opened:
             self.name = scorer.spec.name
         self._lock = threading.Lock()
 
-    def __reduce__(self) -> tuple[type[Opened], tuple[Scorer | str]]:
+    def __reduce__(self) -> "tuple[type[Opened], tuple[Scorer | str]]":
         return Opened, (self._given,)
 
     def get(self) -> Scorer:

@@ -1,8 +1,6 @@
 """The rewards as TRL calls them: objects that read the sampled ids and log what a run should
 show."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean
@@ -117,7 +115,7 @@ class RewardConfig(Frozen):
         return {**PAPER_FORM, **values}
 
     @model_validator(mode="after")
-    def _has_weight(self) -> RewardConfig:
+    def _has_weight(self) -> "RewardConfig":
         if self.correctness_weight + self.criteria_weight + self.format_weight == 0:
             raise ValueError("a reward must have a weight above 0")
         return self

@@ -1,7 +1,5 @@
 """Tables as data: one section of a report for the page, the terminal, Markdown and LaTeX."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -58,7 +56,7 @@ class Table:
             heads.append((title, index == 0 or title != column))
         return heads
 
-    def only(self, columns: Sequence[str]) -> Table:
+    def only(self, columns: Sequence[str]) -> "Table":
         """The table with some of its columns, without the note."""
         kept = [index for index, column in enumerate(self.columns) if column in columns]
         titles = tuple(self.columns[index] for index in kept)

@@ -84,7 +84,6 @@ class TRLReward:
                 )
         used = await anyio.to_thread.run_sync(self._opened.get)
         count = len(prompts)
-        answers = [*map(_answer, completions)]
         about: list[list[str | None]] = []
         for name, constant in self._constants.items():
             column = columns.get(name, [None] * count)
@@ -92,14 +91,12 @@ class TRLReward:
             about.append([constant if value is None else str(value) for value in known])
         remedy = "add a column '{name}' to the training data, or give as_trl_reward({name}=...)."
         texts = []
-        rows = zip(prompts, answers, zip(*about, strict=True), strict=True)
+        rows = zip(prompts, map(_answer, completions), zip(*about, strict=True), strict=True)
         for prompt, answer, (culture, language) in rows:
             place = asked_about(used.spec, culture, language, remedy)
-            texts.append(Text.of(prompt, answer or "", *place))
+            texts.append(Text.of(prompt, answer, *place))
         check_company(used.spec, texts, WHOLE_GROUPS)
-        answered = [text for text, answer in zip(texts, answers, strict=True) if answer is not None]
-        scored = iter(await score_texts(used, answered, seed=self._seed))
-        scores = [None if answer is None else next(scored).score for answer in answers]
+        scores = [one.score for one in await score_texts(used, texts, seed=self._seed)]
         rewards = [None if score is None else self._scale(score) for score in scores]
         if log_metric is not None and rewards:
             share = rewards.count(None) / len(rewards)
@@ -117,11 +114,15 @@ class AsyncTRLReward(TRLReward):
         return await self.rewards(*arguments, **columns)
 
 
-def _answer(completion: object) -> str | None:
+_UNANSWERED = "<think>"
+"""A text without an answer."""
+
+
+def _answer(completion: object) -> str:
     """The assistant's words; of several turns (with tool calls between) all of its own.
 
-    Null where it wrote no answer, not even an empty one: TRL passes on a conversation that ended
-    with a call or a thought.
+    A thought where it wrote no answer, not even an empty one: TRL passes on a conversation that
+    ended with a call.
     """
     from carb_scorers.models.marks import answer_in  # a baseline is opened without models
 
@@ -136,13 +137,13 @@ def _answer(completion: object) -> str | None:
         )
     answers = [answer_in(text) for _, text in turns_of(turns)]
     if None in answers[-1:]:  # it ends within a thought
-        return None
+        return _UNANSWERED
     words = [text for text in answers if text and text.strip()]
     # a call or a thought is another key of its turn, whose content is then no answer
     plain = [one for one in turns if {name for name in one if one[name]} <= {"role", "content"}]
     if words or any(isinstance(one.get("content"), str) for one in plain):
         return "\n\n".join(words)
-    return None
+    return _UNANSWERED
 
 
 def _check_trl() -> None:

@@ -1,8 +1,6 @@
 """Forms of judging as data: the prompt of each mode, the pattern of its verdict, and its usual
 options."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from functools import cached_property
@@ -120,7 +118,7 @@ class FormFile(Frozen):
         return self
 
     @cached_property
-    def placeless(self) -> FormFile:
+    def placeless(self) -> "FormFile":
         """The form that asks where an item's culture is not known."""
         if self.without_culture is None:
             return self

@@ -1,7 +1,5 @@
 """Language models on transformers: the ``hf`` backend of ``judge`` and ``implicit``."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -217,7 +215,7 @@ def _finish(
     tokens: Sequence[int],
     ends: Sequence[int],
     writing: Writing,
-    notes: _Notes,
+    notes: "_Notes",
 ) -> Generation:
     end = next((index for index, token in enumerate(tokens) if token in ends), None)
     text = written_text(tokenizer, tokens[:end])

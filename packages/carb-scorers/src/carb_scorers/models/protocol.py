@@ -5,8 +5,6 @@ memory, servers and retries. Every operation answers each prompt on its own. One
 ``Failure`` in its place, never an exception. No answer depends on the prompts beside it.
 """
 
-from __future__ import annotations
-
 import hashlib
 import importlib
 import json
@@ -102,7 +100,7 @@ class Generation:
     usage: Usage = _UNUSED
     finished: bool = True
     """``False`` where ``max_tokens`` cut the text off, or something else did."""
-    choices: Choices | None = None
+    choices: "Choices | None" = None
     """How probable each word of a ``Watch`` was where one of them was written; ``None`` where none
     was."""
     entropy: float | None = None

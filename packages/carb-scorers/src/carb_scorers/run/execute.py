@@ -1,7 +1,5 @@
 """A run: scorers over a data set into a folder with everything needed to repeat and resume it."""
 
-from __future__ import annotations
-
 import hashlib
 import platform
 import shutil
@@ -174,7 +172,7 @@ def _head(job: Job, label: str, scorer: Scorer) -> JournalHead:
     return journal_head(spec, fingerprint=job.dataset.fingerprint, seed=job.seed, places=places)
 
 
-async def scored(job: Job, label: str, given: Scorer | str) -> Outcome:
+async def scored(job: Job, label: str, given: Scorer | str) -> "Outcome":
     """One scorer's results, those that its journal had and the new ones."""
     async with using(given) as scorer:
         spec = scorer.spec
@@ -286,7 +284,7 @@ def _contents(folder: Path, dataset: Dataset, scorers: Sequence[ScorerRecord]) -
     return digest.hexdigest()
 
 
-def _kept(folder: Path, dataset: Dataset, seed: int, now: Set[str]) -> list[Outcome]:
+def _kept(folder: Path, dataset: Dataset, seed: int, now: Set[str]) -> "list[Outcome]":
     """The scorers that an earlier finished run left in this folder and that this run does not name.
 
     Raises:

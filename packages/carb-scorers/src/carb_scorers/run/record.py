@@ -1,7 +1,5 @@
 """``run.json``: everything needed to repeat a run."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import platform
@@ -83,7 +81,7 @@ class Machine(Frozen):
     gpus: tuple[str, ...] = ()
 
     @classmethod
-    def current(cls) -> Machine:
+    def current(cls) -> "Machine":
         """The machine that this process runs on."""
         torch = sys.modules.get("torch")
         gpus: tuple[str, ...] = ()
@@ -127,7 +125,7 @@ class RunRecord(Frozen):
     """A hash of the finished run's files and of the order of its sets."""
 
     @classmethod
-    def read(cls, folder: Path) -> RunRecord:
+    def read(cls, folder: Path) -> "RunRecord":
         """Read ``run.json`` of a run folder.
 
         Raises:
