@@ -39,17 +39,18 @@ _SHORT = 200
 """Characters of the longest answers among which marks are looked for."""
 _MARKED = re.compile(
     r"\A\s*(?:(?:assistant|chosen|rejected|(?:(?:in)?correct|right|wrong|best) answer)\s*[:：]"
-    r"|[✓✔✅☑✗✘❌☒★►▶⇒→]|[\[(][xX✓✔*][)\]](?=\s\w)|=>|->|[+=○◯×](?=\s*[^\W\d_]{2})"
+    r"|[✓✔✅☑✗✘❌☒★►▶⇒→👉＊]|[\[(][xX✓✔*][)\]](?=\s\w)|=>|->|>>|[+=○◯×](?=\s*[^\W\d_]{2})"
     r"|<(?:b|u|em|mark|strong)>(?=.*>\Z)"
     r"|(?:__|\*{1,2})(?![a-z]\b(?![).:]))(?=[\w\"'(¿¡][^*]*\**\Z))"
-    r"|&(?=#?\w{2,8};)|(?:[✓✔✅☑✗✘❌]|(?<=\w{3})\s?\*{1,2}|(?:[(\[（【]|<-+|←|\s[-–—=])\s*"
-    r"(?:the )?(?:(?:in)?correct|richtig|falsch|correct[ao]|верно|неверно|правильно|正解|正确|正確"
-    r"|错误|정답|오답|ถูก|ถูกต้อง|ผิด|đúng|sai|صحيح|صحيحة|خطأ|wrong)"
+    r"|&(?=#?\w{2,8};)|(?:[✓✔✅☑✗✘❌]\ufe0f?|\s[+√]|(?<=\w{3})\s?\*{1,2}"
+    r"|(?:[(\[（【]|<-+|←|\s[-–—=])\s*(?:the )?(?:right(?= )|ans|answer|key|lösung|ответ|答案|答え"
+    r"|답|เฉลย|đáp án|الجواب|(?:in)?correct|richtig|falsch|correct[ao]|верно|неверно|правильно"
+    r"|正解|正确|正確|错误|정답|오답|ถูก|ถูกต้อง|ผิด|đúng|sai|صحيح|صحيحة|خطأ|wrong)"
     r"(?: answer| one)?\s*[)\]）】]?|\|[01])\Z",
     re.IGNORECASE | re.DOTALL,
 )
 """What marks an answer among others, in quizzes and by accident."""
-_IN_MARKS = re.compile("[✓✔✅☑✗✘❌☒★►▶⇒→←○◯×:：(（[【<=+*_&|–—-]")
+_IN_MARKS = re.compile("[✓✔✅☑✗✘❌☒★►▶⇒→←👉＊√>○◯×:：(（[【<=+*_&|–—-]")
 """Characters without which there is no such mark: to look for one takes twenty times as long."""
 
 
