@@ -294,11 +294,9 @@ def _hard(
     items: Sequence[BonSet], mains: Sequence[BonSet], working: Sequence[Values]
 ) -> tuple[str, ...]:
     """Sets that none of the attacks solves alone, and those of complete families."""
-    solved = set()
-    for values in working:
-        for item in mains:
-            if share_won(item, values[item.id]) == 1:
-                solved.add(item.id)
+    solved = {
+        item.id for values in working for item in mains if share_won(item, values[item.id]) == 1
+    }
     right = Counter((item.family, item.chosen.text) for item in items)
     hard = []
     for item in items:
@@ -346,11 +344,11 @@ def learned(
     folds = sorted(set(fold_of))
     if len(folds) < 2:
         return _by_set(items, values)
-    texts = []
-    for item in items:
-        for response in item.responses:
-            language = response.language.partition("-")[0]
-            texts.append(f"{language} {response.text}")
+    texts = [
+        f"{response.language.partition('-')[0]} {response.text}"
+        for item in items
+        for response in item.responses
+    ]
     fewest = 1
     if len(texts) > 2000:
         fewest = 2

@@ -299,11 +299,7 @@ def _asked(question: Prompt, name: str) -> Prompt:
     """The question with the place's name in it."""
     if isinstance(question, str):
         return question.replace(PLACE, name)
-    turns = []
-    for turn in question:
-        content = turn.content.replace(PLACE, name)
-        turns.append(turn.changed(content=content))
-    return tuple(turns)
+    return tuple(turn.changed(content=turn.content.replace(PLACE, name)) for turn in question)
 
 
 def _code(one: FamilyAnswer) -> str:

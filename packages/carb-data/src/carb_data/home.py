@@ -57,10 +57,10 @@ def home_lines(items: Iterable[BonSet]) -> dict[str, HomeLine]:
 
 def _share(item: BonSet) -> float:
     """1 where the right answer alone is of home, 1/k where k answers are, else 0."""
-    at_home = []
-    for response in item.responses:
-        home = cultures.root(str(response.culture))
-        if same_language(home.language, item.language):
-            at_home.append(response)
+    at_home = [
+        response
+        for response in item.responses
+        if same_language(cultures.root(str(response.culture)).language, item.language)
+    ]
     picked = at_home or item.responses
     return (item.chosen in picked) / len(picked)

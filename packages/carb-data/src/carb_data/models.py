@@ -404,11 +404,9 @@ class Response(Frozen):
 
 def cited(responses: Iterable[Response]) -> tuple[str, ...]:
     """Ids of the facts that responses follow, each once, in order."""
-    facts: dict[str, None] = {}
-    for response in responses:
-        if response.source is not None and response.source.fact:
-            facts[response.source.fact] = None
-    return tuple(facts)
+    sources = [response.source for response in responses]
+    facts = dict.fromkeys(source.fact for source in sources if source is not None)
+    return tuple(filter(None, facts))
 
 
 def defect(field: str, reason: str) -> PydanticCustomError:

@@ -190,9 +190,7 @@ def _shared_grams(sizes: pl.DataFrame, grams: Iterable[set[int]]) -> pl.DataFram
 
 def _grams(items: Sequence[BonSet]) -> set[int]:
     """Hashes of the n-grams of all texts of some sets; a text too short for one is one itself."""
-    texts: set[str] = set()
-    for item in items:
-        texts.update((item.prompt_text, *item.texts))
+    texts = {text for item in items for text in (item.prompt_text, *item.texts)}
     grams: set[int] = set()
     for text in map(normalise, texts):
         if text:

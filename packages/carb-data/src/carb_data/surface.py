@@ -124,10 +124,7 @@ def form_features(texts: tuple[str, ...], known: tuple[str, ...]) -> dict[str, V
     distances = [abs(length - middle) for length in lengths]
     negated = [_NO.search(text) is not None for text in texts]
     alone = [negated.count(flag) == 1 for flag in negated]
-    named = []
-    for text in texts:
-        names = sum(names_culture(text, culture) for culture in known)
-        named.append(float(names))
+    named = [float(sum(names_culture(text, culture) for culture in known)) for text in texts]
     words = [*map(_words, texts)]
     by_words = _table(words, _jaccard)
     by_grams = _cosines(texts)

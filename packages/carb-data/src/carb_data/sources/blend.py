@@ -51,9 +51,7 @@ def build(
     """
     places = tuple(dict.fromkeys(options.places))
     blend = Answers(path, places)
-    numbers: set[str] = set()
-    for place in places:
-        numbers.update(blend.items[place])
+    numbers = {number for place in places for number in blend.items[place]}
     for number in sorted(numbers):
         yield from _families(blend, declaration, number, places, seed)
 

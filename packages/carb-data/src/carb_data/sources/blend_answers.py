@@ -152,10 +152,7 @@ def _phrases(words: list[str], longest: int) -> Iterable[str]:
 
 
 def _labels(table: Mapping[str, frozenset[int]], phrases: Iterable[str]) -> frozenset[int]:
-    labels: set[int] = set()
-    for phrase in phrases:
-        labels.update(table.get(phrase, ()))
-    return frozenset(labels)
+    return frozenset(label for phrase in phrases for label in table.get(phrase, ()))
 
 
 def may_agree(a: Meaning, b: Meaning, also: Mapping[str, set[str]]) -> bool:

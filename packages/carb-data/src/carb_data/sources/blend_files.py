@@ -54,7 +54,8 @@ PLACES: dict[str, tuple[str, str]] = {
 """Place to culture id and language of the questions there."""
 _OPEN_QUESTIONS = re.compile("|".join(JUDGED["open_questions"]), re.IGNORECASE)
 """Words of questions that read as having several right answers in every place, or none."""
-LISTED = ("Algeria", "China", "Mexico", "North_Korea", "South_Korea", "Spain", "UK", "US")
+_PLACES = "Algeria China Mexico North_Korea South_Korea Spain UK US"
+LISTED = tuple(_PLACES.split())
 """Places of the ten listed cultures."""
 
 
@@ -165,10 +166,11 @@ class Answers:
             names = ", ".join(paths)
             raise CarbError(f"{folder} lacks {names} of BLEnD.")
         self.topics = {place: read_topics(folder, place) for place in needed}
-        asked = []
-        for place, items in self.items.items():
-            for number, item in items.items():
-                asked.append((place, number, item))
+        asked = [
+            (place, number, item)
+            for place, items in self.items.items()
+            for number, item in items.items()
+        ]
         self._same = Joined()
         self.frequency: Counter[str] = Counter()
         for _, number, item in asked:
