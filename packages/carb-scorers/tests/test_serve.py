@@ -131,9 +131,10 @@ async def test_a_rendered_prompt_and_an_end_of_text_are_undone_by_score_too() ->
             status, content = await asked(client, "ab", "abc</s>", prompt=prompt)
             assert (status, content["scores"]) == (200, [2.0, 3.0])
         assert {one.prompt for one in scorer.requests} == {"Was?"}
-        status, content = await asked(client, "a", prompt="<|odd|>Was?")
-        assert status == 422
-        assert "--policy-template" in content["error"]
+        for prompt in ("<|odd|>Was?", '[{"role": "user", "content": "Was?"}]'):
+            status, content = await asked(client, "a", prompt=prompt)
+            assert status == 422
+            assert "--policy-template" in content["error"]
 
 
 async def test_a_thought_is_cut_and_one_without_an_end_has_no_score() -> None:

@@ -23,8 +23,8 @@ from carb_data import (
     repeated_name,
     require,
 )
-from carb_scorers.integrations.openrlhf import Policy, is_whole, response_in
-from carb_scorers.models.marks import has_tokens, opened_thought
+from carb_scorers.integrations.openrlhf import Policy, is_chat, is_whole, response_in
+from carb_scorers.models.marks import opened_thought
 from carb_scorers.spec import asked_about, check_about, needs
 from carb_scorers.texts import Opened, Question, Scored, Text, check_company
 
@@ -254,7 +254,7 @@ class RewardServer:
         culture, language = self._about(sent.culture, sent.language)
         prompt = sent.prompt
         begun = ""
-        if isinstance(prompt, str) and has_tokens(prompt):
+        if isinstance(prompt, str) and is_chat(prompt):
             prompt, begun = self._question_and_response(prompt, prompt, 0)
         texts = []
         for number, response in enumerate(sent.responses):

@@ -143,13 +143,18 @@ class Policy:
         return plain
 
 
+def is_chat(text: str) -> bool:
+    """Whether a text is a rendered chat, or messages as a text."""
+    return has_tokens(text) or _MESSAGES.match(text) is not None
+
+
 def asked_in(prompt: str) -> Question:
     """The question in a text, which may be a chat as the template of a known family renders it.
 
     Raises:
         CarbError: it is a chat of another form.
     """
-    if not (has_tokens(prompt) or _MESSAGES.match(prompt)):
+    if not is_chat(prompt):
         return prompt
     try:
         return Policy().question(prompt)
