@@ -259,7 +259,7 @@ class Mirrored(_Rule):
     rule: Literal["mirrored"]
     answer: Template
     group: Template = ""
-    ratio: float = Field(1.8, ge=1)
+    ratio: float = Field(default=1.8, ge=1)
     """How many times the shortest answer the longest one of a family may be."""
     hidden: Template = ""
     """An item whose answer shares a content word with this is left out: the question would tell the
@@ -276,7 +276,7 @@ class Part(Frozen):
     """Records of one form, and the rule that makes sets of them."""
 
     name: str = "rows"
-    columns: dict[str, _Kind] = Field({})
+    columns: dict[str, _Kind] = Field(default={})
     """Columns by which a table of any kind is known, in small letters with ``_`` for spaces, and
     what they hold: ``any``, ``text``, ``number``, ``texts`` (a list), ``messages``, ``transcript``,
     ``object``, or ``~`` and a regular expression."""
@@ -318,9 +318,9 @@ class Part(Frozen):
     two of them."""
     culture: Template = ""
     """An id, or the name of a country; ``unspecified`` without it."""
-    cultures: dict[str, str] = Field({})
+    cultures: dict[str, str] = Field(default={})
     """Label to culture where that differs."""
-    names: dict[str, str] = Field({})
+    names: dict[str, str] = Field(default={})
     """Label to its name in the language, for the field ``name``; with it, records of other labels
     are left out."""
     language: Template | LanguageTag = ""
@@ -347,7 +347,7 @@ class PublishedFile(Frozen):
     """A file of a repository."""
 
     path: str
-    name: str | None = Field(None, alias="as")
+    name: str | None = Field(default=None, alias="as")
     """Its path in the source's folder; null for its path in the repository."""
     bytes: int
     sha256: str

@@ -72,7 +72,7 @@ class PerturbedAnswer(Frozen):
     """One concept is another culture's counterpart."""
     RC: Text | None = None
     """The place's name is gone."""
-    CL: dict[LanguageTag, Text] = Field({})
+    CL: dict[LanguageTag, Text] = Field(default={})
     """The answer in other languages."""
     RP: Text | None = None
     """A paraphrase."""

@@ -116,7 +116,7 @@ class Grouped(Totals, OfSets):
     """The columns that define the groups."""
     groups: Frame
     """A row per group: the columns of ``by``, then the fields of ``Cell``."""
-    scorers: dict[str, Totals] = Field({})
+    scorers: dict[str, Totals] = Field(default={})
     """The averages of each scorer alone."""
 
     def of(self, scorer: str) -> "Grouped":

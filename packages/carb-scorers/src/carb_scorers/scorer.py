@@ -39,7 +39,7 @@ class ScorerSpec(Frozen):
     revision: str | None = None
     """The resolved commit of a hub model, or a hash of local weights; never a moving name such as
     ``main``."""
-    parameters: dict[str, JsonValue] = Field({})
+    parameters: dict[str, JsonValue] = Field(default={})
     comparative: bool = True
     """Whether a candidate's score depends on the other candidates of its request.
 
@@ -151,9 +151,9 @@ class ScoreResult(Frozen):
     all."""
 
     request_id: str
-    scores: dict[str, FiniteFloat] = Field({})
+    scores: dict[str, FiniteFloat] = Field(default={})
     """Candidate id to score; higher is better."""
-    errors: dict[str, ScoreError] = Field({})
+    errors: dict[str, ScoreError] = Field(default={})
     """Candidate id to the reason why it has no score, where others have one. Only a scorer that
     rates each candidate on its own (``ScorerSpec.comparative`` is false) may give them."""
     rationale: Writable | None = None

@@ -37,7 +37,7 @@ class PromptConfig(Frozen):
     chat: Literal["auto", "yes", "no"] = "auto"
     """Use the tokenizer's chat template: ``auto`` where there is one; ``no`` gives plain text, as
     for base models."""
-    template: dict[str, bool | int | str] = Field({})
+    template: dict[str, bool | int | str] = Field(default={})
     """Variables of the chat template, such as ``enable_thinking = false``: for every prompt of
     training and of the judge."""
 

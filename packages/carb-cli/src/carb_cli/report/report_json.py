@@ -93,7 +93,7 @@ class ScorerPart(Frozen):
     by_script: Cells
     by_kind: Cells
     """By kind of fact; empty where no set says its kind."""
-    perturbation: dict[str, KindRow] = Field({})
+    perturbation: dict[str, KindRow] = Field(default={})
     """Results by perturbation (CC, RC, CL, RP), for those that the data set has."""
     causal_to_surface: Interval = Interval()
     """Mean change under CC over that under RC, CL and RP."""
@@ -137,7 +137,7 @@ class PeoplePart(Frozen):
 
     line: HumanLine | None = None
     """How often they pick the key, where `carb review apply` made this data set."""
-    groups: dict[str, HumanLine] = Field({})
+    groups: dict[str, HumanLine] = Field(default={})
     """The same for a culture (``thai/``) or a domain (``/values``)."""
     cultures: int = 0
     """Cultures with an answer."""
@@ -165,7 +165,7 @@ class Report(Frozen):
     shared_words: Interval | None = None
     """Place win rate of ``baseline:overlap``, always computed: a scorer reads the place only above
     it."""
-    place_gap: dict[str, PlaceComparison | None] = Field({})
+    place_gap: dict[str, PlaceComparison | None] = Field(default={})
     """By scorer: the place win rate where the question names the place (a), where cues imply it
     (b), and their difference. Null for a scorer that is told the culture. Empty where no family was
     scored in both wordings."""
@@ -175,7 +175,7 @@ class Report(Frozen):
     home_line: HomeLine | None = None
     """The share that "always the home's answer" gets right without the question, over the main
     sets; null where answers do not say where they are right."""
-    home_by: dict[str, dict[str, HomeLine]] = Field({})
+    home_by: dict[str, dict[str, HomeLine]] = Field(default={})
     """The home line of each group, by the columns of the cells: ``home_by["culture"]["thai"]``, and
     ``home_by["culture_domain"]["thai/values"]``."""
     floor: SurfaceFloor | None

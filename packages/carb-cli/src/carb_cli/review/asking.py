@@ -93,7 +93,7 @@ class ReviewAnswer(Frozen):
 
     status: Literal["answered", "unknown", "objected"]
     """``unknown``: I do not know; ``objected``: the question itself is wrong."""
-    opinions: dict[Token, Opinion] = Field({}, max_length=16)
+    opinions: dict[Token, Opinion] = Field(default={}, max_length=16)
     """Opinions by token of the option; complete for ``answered``, else empty."""
     comment: Words = ""
     """It may name a page that states this."""

@@ -73,7 +73,7 @@ class BlendQuestion(Frozen, extra="ignore"):
     question: str
     en_question: str
     annotations: list[Entry]
-    idks: dict[str, int] = Field({})
+    idks: dict[str, int] = Field(default={})
 
 
 def check_places(places: Iterable[str]) -> None:

@@ -52,7 +52,7 @@ class OpenOptions(Frozen):
 
     sources: Names = ()
     """Sources to draw from besides the seed; by default all open ones."""
-    cap: int = Field(250, ge=1)
+    cap: int = Field(default=250, ge=1)
     """Most sets of a cell; as many mirrors, such as English sets of families, may be beside."""
 
 

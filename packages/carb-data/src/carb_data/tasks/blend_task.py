@@ -53,7 +53,7 @@ class BlendTaskOptions(Frozen):
     """Places whose questions are asked; by default those of the ten listed cultures."""
     weighted: bool = False
     """Grade by the votes of the matched answer instead of by 0 and 1."""
-    limit: int | None = Field(None, ge=1)
+    limit: int | None = Field(default=None, ge=1)
     """Ask only this many, spread evenly over the places."""
 
 

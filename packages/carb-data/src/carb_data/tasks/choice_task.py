@@ -19,7 +19,7 @@ _LETTER_AND_TEXT = re.compile(r"[\W_]*([A-Z])[).:\]]+\s+(.+)", re.ASCII)
 class ChoiceTaskOptions(Frozen):
     """Options of ``choice:PATH``."""
 
-    limit: int | None = Field(None, ge=1)
+    limit: int | None = Field(default=None, ge=1)
     """Ask only this many, spread evenly over the cultures."""
 
 

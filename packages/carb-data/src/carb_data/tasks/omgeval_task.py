@@ -24,7 +24,7 @@ class OmgevalTaskOptions(Frozen):
 
     languages: Names = tuple(FILES)
     """Languages whose questions are asked."""
-    limit: int | None = Field(None, ge=1)
+    limit: int | None = Field(default=None, ge=1)
     """Ask only this many, spread evenly over the cultures."""
 
 
