@@ -1261,3 +1261,14 @@ def test_letters_may_stand_in_another_order_of_their_script(tmp_path, letters, r
 def test_headings_may_be_short_or_ask(tmp_path, heading):
     (item,) = load(lines(tmp_path, {"Question": "Which?", "A": "we", "B": "they", heading: "B"}))
     assert item.chosen.text == "they"
+
+
+def test_a_domain_that_is_none_is_refused_for_tables_and_sets(tmp_path):
+    table = lines(tmp_path, {"prompt": "Who?", "chosen": "we", "rejected": "they"})
+    sets = tmp_path / "sets.jsonl"
+    load(table, language="en").save(sets)
+    for path in (table, sets):
+        with pytest.raises(CarbError, match="--domain: 'food' is none; there are commonsense"):
+            load(path, domain="food")
+        (item,) = load(path, domain="Values")
+        assert item.domain == "values"

@@ -20,7 +20,7 @@ from carb_data.errors import CarbError, DataError, Problem
 from carb_data.given import Asked, TieError, keys_of, options_of, plain_reader, read_record
 from carb_data.keys import Options, System, system_of
 from carb_data.language import DETECTED, UNDETERMINED, detect_all, language_defect, language_tag
-from carb_data.models import UNSPECIFIED, BonSet
+from carb_data.models import UNSPECIFIED, BonSet, Domain
 from carb_data.registry import Registry, cultures, find_country
 from carb_data.shapes import (
     GIVEN,
@@ -114,7 +114,7 @@ def checked(defaults: Mapping[str, str], registry: Registry | None) -> dict[str,
     """The values given for all rows, with the culture's id and the language's tag.
 
     Raises:
-        CarbError: no such language, or no or several such cultures.
+        CarbError: no such language or domain, or no or several such cultures.
     """
     given = {**defaults}
     if "language" in given:
@@ -122,6 +122,9 @@ def checked(defaults: Mapping[str, str], registry: Registry | None) -> dict[str,
         if defect := language_defect(tag):
             raise CarbError(f"--language: {defect}")
         given["language"] = tag
+    domain = given.get("domain", UNSPECIFIED)
+    if domain.casefold() not in (*Domain, UNSPECIFIED):
+        raise CarbError(f"--domain: '{domain}' is none; there are {', '.join(Domain)}.")
     if "culture" in given and registry is not None:
         culture = _culture(given["culture"], registry)
         if culture is None:
