@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from typing import Annotated, NamedTuple
 
 from cyclopts import Parameter, validators
@@ -55,7 +56,8 @@ def select(data: Sequence[str], options: SetOptions = EVERY_SET) -> Dataset:
             id.
     """
     several = len(data) > 1
-    dataset = Dataset(item for name in data for item in loaded(name, prefix=several))
+    datasets = [loaded(name, prefix=several) for name in data]
+    dataset = Dataset(chain(*datasets)) if several else datasets[0]
     if options.cultures or options.domains:
         dataset = _narrowed(dataset, options.cultures, options.domains)
     if options.limit is not None:

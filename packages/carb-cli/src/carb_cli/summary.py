@@ -11,7 +11,7 @@ from carb_cli.display import counted, percent, say, sentences, shown
 from carb_cli.labels import labels
 from carb_cli.report.report_json import marked
 from carb_cli.selection import chance
-from carb_data import Dataset, Frozen, HomeLine, ScoreTable, home_line
+from carb_data import Dataset, Frozen, HomeLine, ScoreTable, home_line, uncollected
 from carb_metrics import Cell, Interval, Scored, bon_accuracy, family_accuracy
 from carb_metrics.families import BLIND
 from carb_scorers import RunRecord, ScorerRecord
@@ -62,6 +62,7 @@ def blind(scorers: Iterable[ScorerRecord]) -> list[str]:
     return [spec.name for spec in specs if f"{spec.kind}:{spec.model}" in BLIND]
 
 
+@uncollected()
 def numbers(
     table: ScoreTable, dataset: Dataset, scorers: Sequence[ScorerRecord]
 ) -> dict[str, Numbers]:

@@ -135,8 +135,7 @@ def _duplicates(items: Sequence[BonSet]) -> Iterator[Finding]:
     prompts = [item.prompt_text for item in items]
     index = NgramIndex(prompts, NEAR)
     for match in index.matches(prompts):
-        first = index.copies(match.indexed)[0]
-        early, late = sorted((first, match.streamed))
+        early, late = sorted((index.copies(match.indexed)[0], match.streamed))
         if items[early].source_item != items[late].source_item:
             before = closest.get(late, (0.0, False, 0))
             now = (match.containment, match.exact, early)

@@ -149,7 +149,6 @@ def read_lines(
         for number, line in enumerate(lines, 1):
             if line.strip():
                 try:
-                    content = model.model_validate_json(line)
-                    yield Line(str(path), number, content)
+                    yield Line(str(path), number, model.model_validate_json(line))
                 except ValidationError as error:
                     problems.extend(line_problems(path, number, error))

@@ -237,8 +237,7 @@ def parted(text: str) -> tuple[str, str]:
     match = _LETTERED.fullmatch(text)
     if match is None:
         return "", text
-    letter = unicodedata.normalize("NFKC", match[1])
-    return letter.upper(), match[2].strip()
+    return unicodedata.normalize("NFKC", match[1]).upper(), match[2].strip()
 
 
 def _letter(key: str) -> str | None:

@@ -9,6 +9,7 @@ from itertools import chain, pairwise, product
 import polars as pl
 from polars import col
 
+from carb_data.collector import uncollected
 from carb_data.joined import Joined
 from carb_data.models import BonSet, cited
 from carb_data.overlap import COMMON, LEAST, THRESHOLD, normalise, windows
@@ -44,6 +45,7 @@ def copies_sentence(copies: int, sets: int) -> str:
     )
 
 
+@uncollected()
 def origins(items: Sequence[BonSet]) -> Origins:
     """The origin of each set.
 

@@ -185,7 +185,9 @@ class ScoreTable:
         frame = frame.with_columns(ids)
         _refuse_lost(frame, expected)
         joined = frame.join(items, on="item_id", how="left", maintain_order="left")
-        return ScoreTable(joined)
+        table = object.__new__(ScoreTable)
+        table.frame = joined  # type: ignore[misc]  # the rows are checked already
+        return table
 
     def __len__(self) -> int:
         return self.frame.height

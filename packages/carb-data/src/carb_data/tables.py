@@ -95,8 +95,7 @@ class Table:
         field: str = "",
     ) -> None:
         """Note what keeps a row, or its field, from being read."""
-        problem = Problem(str(self.path), number, field, reason)
-        self.problems.append(problem)
+        self.problems.append(Problem(str(self.path), number, field, reason))
 
 
 @lru_cache(maxsize=4096)

@@ -130,8 +130,7 @@ def _coverages(
     rows = []
     for index, count in enumerate(counts):
         accuracy = result.at(index).changed(n=None, p=None)
-        share = float(count / len(lead))
-        rows.append(Coverage(coverage=share, accuracy=accuracy))
+        rows.append(Coverage(coverage=float(count / len(lead)), accuracy=accuracy))
     return tuple(rows)
 
 

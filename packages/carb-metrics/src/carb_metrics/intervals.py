@@ -45,8 +45,7 @@ def nan_where_undefined() -> np.errstate:
 
 def few_degrees(freedom: Any, confidence: float) -> Any:
     """``(z/t)²``: the factor of an effective sample size that allows for few degrees of freedom."""
-    z = normal_quantile(confidence)
-    return (z / t_quantile(freedom, confidence)) ** 2
+    return (normal_quantile(confidence) / t_quantile(freedom, confidence)) ** 2
 
 
 def wilson(

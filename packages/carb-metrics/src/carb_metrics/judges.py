@@ -180,8 +180,7 @@ def _of_sets(
             positions += shares
             row |= _consistency(its_picks, confidence)
         if centred is not None:
-            lengths = apart.get(name, centred.clear())
-            row["length"] = _partial(lengths, confidence)
+            row["length"] = _partial(apart.get(name, centred.clear()), confidence)
         rows.append(BiasRow.model_validate(row))
     return JudgeBias(
         scorers=tuple(rows),
@@ -314,12 +313,10 @@ def _centred(frame: pl.DataFrame, dataset: Dataset) -> pl.DataFrame:
     rows = [(item.id, one.id, float(len(one.text))) for item in dataset for one in item.responses]
     keys = ["item_id", "response_id"]
     lengths = pl.DataFrame(rows, schema=[*keys, "length"], orient="row")
-    scored = frame.drop_nulls("score")
-    joined = beside(scored, lengths, keys).sort("scorer", *keys)
+    joined = beside(frame.drop_nulls("score"), lengths, keys).sort("scorer", *keys)
     message = "The data set has no response '{response_id}' of item '{item_id}'."
     refuse_lost(joined, "length", message)
-    chosen = (col.role == "chosen").cast(pl.Float64)
-    joined = joined.with_columns(chosen=chosen)
+    joined = joined.with_columns(chosen=(col.role == "chosen").cast(pl.Float64))
     values = col(CENTRED)
     cluster = col.cluster.rank("dense")
     return joined.with_columns(

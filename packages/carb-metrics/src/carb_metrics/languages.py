@@ -123,8 +123,7 @@ def _mean(pairs: pl.DataFrame, confidence: float) -> Interval:
     """The mean of ``value``, and limits between 0 and 1."""
     of_cluster = pairs.group_by("cluster")
     sums = of_cluster.agg(col.value.sum(), pl.len())
-    ordered = sums.sort("cluster").select("value", "len")
-    units = ordered.to_numpy().astype(float)
+    units = sums.sort("cluster").select("value", "len").to_numpy().astype(float)
     mean = within(jackknife_interval(units, ratio, confidence), 1.0)
     return mean.changed(n=pairs.height)
 
@@ -171,8 +170,7 @@ def _content_pairs(frame: pl.DataFrame) -> pl.DataFrame:
     """``scorer``, ``cluster``, ``difference`` (absolute), for every two languages of one
     content."""
     is_crossed = col.perturbation == Perturbation.CL.value
-    or_original = is_crossed.fill_null(value=True)
-    crossed = perturbed_pairs(frame.filter(or_original))
+    crossed = perturbed_pairs(frame.filter(is_crossed.fill_null(value=True)))
     keys = ["scorer", "item_id", "original", "cluster"]
     before = crossed.select(*keys, language="language_before", score="before")
     after = crossed.select(*keys, "language", score="after")
@@ -181,5 +179,4 @@ def _content_pairs(frame: pl.DataFrame) -> pl.DataFrame:
     both = versions.join(versions, on=keys, suffix="_b")
     once = both.filter(col.language < col.language_b)
     apart = col.score - col.score_b
-    pairs = once.select("scorer", "cluster", difference=apart.abs())
-    return pairs.sort(pl.all())
+    return once.select("scorer", "cluster", difference=apart.abs()).sort(pl.all())

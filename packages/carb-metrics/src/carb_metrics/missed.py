@@ -185,8 +185,7 @@ def _judged_by_all(picks: pl.DataFrame, good: Sequence[str]) -> pl.DataFrame:
     of_culture = of_scorer.agg(col.missed.mean()).group_by("culture")
     by_chance = of_culture.agg(alone=col.missed.product())
     of_set = judged.group_by("item_id", maintain_order=True)
-    traits = col("culture", "topic", "cluster").first()
-    sets = of_set.agg(traits, col.missed.all())
+    sets = of_set.agg(col("culture", "topic", "cluster").first(), col.missed.all())
     return beside(sets, by_chance, "culture")
 
 

@@ -50,5 +50,4 @@ def credit_matrix(sets: pl.DataFrame) -> tuple[Floats, list[str], pl.DataFrame]:
     credit[scorer, item] = sets["credit"].to_numpy()
     rows = sets.with_columns(text("item_id", "culture", "domain"))
     items = rows.unique("item_id", maintain_order=True)
-    scorers = names["scorer"].cast(pl.String)
-    return credit, scorers.to_list(), items.sort("item_id")
+    return credit, names["scorer"].cast(pl.String).to_list(), items.sort("item_id")

@@ -192,8 +192,7 @@ def judge_vs_human(
     chosen_first = pl.struct(col.role != "chosen", "response_id")
     position = chosen_first.rank("ordinal").over("scorer", "item_id")
     frame = frame.with_columns(position=position.cast(pl.Int64))
-    people = _people(_human_picks(human), frame)
-    judges = _judges(frame).join(people, on="item_id")
+    judges = _judges(frame).join(_people(_human_picks(human), frame), on="item_id")
     ordered = judges.sort("scorer", "item_id")
     parts = ordered.partition_by("scorer", maintain_order=True)
     return tuple(_judged(part["scorer"][0], part, confidence, counted) for part in parts)
@@ -244,8 +243,7 @@ def _people(picks: pl.DataFrame, frame: pl.DataFrame) -> pl.DataFrame:
     """``item_id``, ``picks`` (positions, sorted) and ``majority`` (position, null where not
     unique)."""
     keys = ["item_id", "response_id"]
-    every = frame.select(*keys, "position")
-    positions = every.unique(keys, maintain_order=True)
+    positions = frame.select(*keys, "position").unique(keys, maintain_order=True)
     picked = picks.drop_nulls("response_id")
     known = picked.join(positions, on="item_id", how="semi")
     joined = known.join(positions, on=keys, how="left")

@@ -295,8 +295,7 @@ def _flips(pairs: pl.DataFrame, frame: pl.DataFrame) -> pl.Series:
         failed=failed.any(),
     )
     others = col.before != col.after
-    flip = pl.when(~col.failed).then(others)
-    return tops.sort("pair").select(flip=flip)["flip"]
+    return tops.sort("pair").select(flip=pl.when(~col.failed).then(others))["flip"]
 
 
 def _alone_on_top(score: str) -> pl.Expr:
@@ -354,8 +353,7 @@ def within_item(frame: pl.DataFrame) -> pl.DataFrame:
         ``freedom`` (scored responses minus 1), a row per scorer and set with at least two scores.
     """
     score = col.score
-    known = unperturbed(frame).drop_nulls("score")
-    sets = known.group_by("scorer", "item_id")
+    sets = unperturbed(frame).drop_nulls("score").group_by("scorer", "item_id")
     away = score - score.mean()
     freedom = pl.len() - 1
     sums = sets.agg(

@@ -91,8 +91,7 @@ class Scored(ScoreTable):
         kept = self.frame.select(pl.all_horizontal(conditions)).to_series()
         if kept.all():
             return self
-        rows = ScoreTable(self.frame.filter(kept))
-        part = Scored(rows, clusters=self.clusters)
+        part = Scored(ScoreTable(self.frame.filter(kept)), clusters=self.clusters)
         part.dataset = self.dataset
         return part
 
@@ -182,15 +181,13 @@ def clusters_of(frame: pl.DataFrame) -> pl.DataFrame:
     """``item_id``, ``cluster`` and its number, of all sets that a source item or a family
     connects; a cluster has the least name of these."""
     ties = [name for name in ("source_item", "family") if name in frame.columns]
-    texts = frame.select(text("item_id", *ties))
-    columns = texts.unique(maintain_order=True)
+    columns = frame.select(text("item_id", *ties)).unique(maintain_order=True)
     sets = columns.rename({"family": "mirrors"}, strict=False)
     number = pl.Series(CLUSTER, cluster_of(sets), dtype=pl.Int64)
     alone = pl.lit("\0") + col.item_id
     name = pl.coalesce(*ties, alone)
     named = columns.with_columns(number, cluster=name)
-    least = col.cluster.min().over(CLUSTER)
-    sets = named.select("item_id", least, CLUSTER)
+    sets = named.select("item_id", col.cluster.min().over(CLUSTER), CLUSTER)
     return sets.unique("item_id", maintain_order=True)
 
 
@@ -215,8 +212,7 @@ def outcomes(frame: pl.DataFrame) -> pl.DataFrame:
     credit = right / np.maximum(top, 1)
     tied = np.where(right > 0, top - 1, 0)
     if "language" in rows.columns:
-        of_chosen = rows["language"].filter(is_chosen)
-        heads = heads.with_columns(language=of_chosen)
+        heads = heads.with_columns(language=rows["language"].filter(is_chosen))
     return heads.with_columns(
         pl.Series(RESPONSES, responses, dtype=pl.UInt64),
         pl.Series("credit", credit, dtype=pl.Float64),

@@ -63,8 +63,7 @@ class Answers:
         """(answers,) one scorer's rows as scores; a missing one is its lowest. Null if all are
         missing."""
         keys = ["item_id", "response_id"]
-        joined = beside(self.keys, frame.select(*keys, "score"), keys)
-        score = joined["score"]
+        score = beside(self.keys, frame.select(*keys, "score"), keys)["score"]
         if score.null_count() == len(score):
             return None
         return rounded(score.fill_null(score.min())).to_numpy()

@@ -48,8 +48,7 @@ class Tally:
 
     def _count(self, which: pl.Series) -> Ints:
         """(groups,) the number of sets for which something holds."""
-        counted = self.group[which.to_numpy()]
-        return np.bincount(counted, minlength=self.groups)
+        return np.bincount(self.group[which.to_numpy()], minlength=self.groups)
 
     def _count_values(self) -> Ints:
         """(groups, values) the number of sets with each credit."""
@@ -109,11 +108,9 @@ class Tally:
         columns = self.rows.with_columns(texts).get_columns()
         for name, values in shares.items():
             known = np.where(unknown, np.nan, values)
-            column = pl.Series(name, known, dtype=pl.Float64)
-            columns.append(column.fill_nan(None))
+            columns.append(pl.Series(name, known, dtype=pl.Float64).fill_nan(None))
         for name in COUNTS:
-            counts = getattr(self, name)
-            columns.append(pl.Series(name, counts, dtype=pl.Int64))
+            columns.append(pl.Series(name, getattr(self, name), dtype=pl.Int64))
         return pl.DataFrame(columns).select(*self.rows.columns, *CELL)
 
     def effective(
@@ -180,8 +177,7 @@ class Tally:
             macro = overall[index]
             if len(rows) > 1:
                 effect = float(by_group.effect[index])
-                freedom = float(by_group.freedom[index])
-                macro = self.macro(rows, effect, freedom)
+                macro = self.macro(rows, effect, float(by_group.freedom[index]))
             if len(rows) != complete:
                 macro = Cell()
             totals[name] = Totals(overall=overall[index], macro=macro)
@@ -215,8 +211,7 @@ class Tally:
         for index, rows in enumerate(rows_of):
             share = float(accuracy[index])
             of_strict = float(strict[index])
-            size = float(effective[index])
-            cells.append(self.cell(rows, share, of_strict, size))
+            cells.append(self.cell(rows, share, of_strict, float(effective[index])))
         return cells
 
     def macro(

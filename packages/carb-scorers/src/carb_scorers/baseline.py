@@ -41,8 +41,7 @@ def random_rule(request: ScoreRequest, text: str, *, seed: int = 0) -> float:
     """Uniform in [0, 1), a hash of seed, prompt and text: the same text always gets the same
     score."""
     content = f"{seed}\0{as_text(request.prompt)}\0{text}".encode("utf-8", "surrogatepass")
-    digest = hashlib.sha256(content).digest()
-    return int.from_bytes(digest[:7], "big") / 2**56
+    return int.from_bytes(hashlib.sha256(content).digest()[:7], "big") / 2**56
 
 
 # one signature for all rules

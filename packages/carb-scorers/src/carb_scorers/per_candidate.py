@@ -172,8 +172,7 @@ def _open_implicit(name: str, target: str, options: Options) -> Scorer:
     reference: LanguageModel | None = None
     added = {}
     if read.ref != "none":
-        options_of_ref = read.changed(revision=read.ref_revision)
-        reference = kind.open(read.ref, options_of_ref)
+        reference = kind.open(read.ref, read.changed(revision=read.ref_revision))
         added["ref_revision"] = reference.revision
     spec = spec_of(name, "implicit", target, policy, read, comparative=False, **added)
     return ImplicitScorer(spec, policy, reference, read)

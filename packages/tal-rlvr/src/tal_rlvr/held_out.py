@@ -186,8 +186,7 @@ async def _readings(
     count = len(rows)
     as_written = values[:count]
     as_masked = values[count : 2 * count]
-    without = values[2 * count :]
-    return list(zip(as_written, as_masked, without, strict=True))
+    return list(zip(as_written, as_masked, values[2 * count :], strict=True))
 
 
 async def label_logprobs(

@@ -90,5 +90,4 @@ def _grams(letters: bytes) -> list[bytes]:
 
 
 def _letters(text: str) -> bytes:
-    letters = filter(str.isalnum, text.casefold())
-    return "".join(letters).encode("utf-8", "replace")
+    return "".join(filter(str.isalnum, text.casefold())).encode("utf-8", "replace")

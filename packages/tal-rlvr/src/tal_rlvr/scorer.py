@@ -91,8 +91,7 @@ def judge_prompt(
         direct=settings.direct,
         folder=prompts.folder(),
     )
-    turn = message("user", asked["content"])
-    return Prompt((turn,), cue=f"\n{CUE}", bare=True)
+    return Prompt((message("user", asked["content"]),), cue=f"\n{CUE}", bare=True)
 
 
 async def _read(

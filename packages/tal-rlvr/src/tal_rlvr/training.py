@@ -112,8 +112,7 @@ def _compared(out: Path, before: Sequence[Named], after: Sequence[Named]) -> dic
     sets = out / HELD_OUT_SETS
     stages = []
     for name, held in (*before, *after):
-        figures = held.model_dump(exclude={"outcomes"})
-        stages.append(Stage(name=name, **figures))
+        stages.append(Stage(name=name, **held.model_dump(exclude={"outcomes"})))
     changes = {
         early.decoding: compare_held_out(early, late)
         for (_, early), (_, late) in zip(before, after, strict=True)

@@ -148,8 +148,7 @@ def _quotation(text: str, other: str, longest: int = 24) -> str:
     """The words of ``text`` from where it differs from ``other``, whole ones as far as so many
     characters hold."""
     words = text.replace("|", "/").split()
-    others = other.replace("|", "/").split()
-    pairs = enumerate(zip(words, others, strict=False))
+    pairs = enumerate(zip(words, other.replace("|", "/").split(), strict=False))
     differing = (index for index, (one, two) in pairs if one != two)
     quoted = " ".join(words[next(differing, 0) :])
     if len(quoted) <= longest:

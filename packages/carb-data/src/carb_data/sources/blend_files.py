@@ -177,8 +177,7 @@ class Answers:
             for question in (item.question, item.en_question):
                 self._same.tie(number, plain(question) or None)
             for entry in item.annotations:
-                wordings = clean(entry.en_answers)
-                self.frequency.update({*map(str.casefold, wordings)})
+                self.frequency.update({*map(str.casefold, clean(entry.en_answers))})
         self.meanings: dict[int, Meaning] = {}
         self._also: defaultdict[str, set[str]] = defaultdict(set)
         """Form to the forms that were given along with it for one answer."""

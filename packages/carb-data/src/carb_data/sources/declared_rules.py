@@ -398,8 +398,7 @@ def _asked_in_turn(
     for one in shown:
         others = [other.text for other in shown if other is not one]
         answers = (one.text, *others)
-        prompt = fill(rule.prompt, one.record)
-        yield Made(one, prompt, answers, keys, family=name)
+        yield Made(one, fill(rule.prompt, one.record), answers, keys, family=name)
 
 
 def _units(text: str) -> frozenset[str]:

@@ -196,8 +196,7 @@ def _turns(prompt: str, family: Family) -> Turns | None:
         content = text[begin.end() : following.start()]
         if end.search(content) is None:
             return None
-        role = TEMPLATES.role(begin[1].casefold())
-        turns.append((role, end.sub("", content)))
+        turns.append((TEMPLATES.role(begin[1].casefold()), end.sub("", content)))
     last = headers[-1]
     answers = TEMPLATES.role(last[1].casefold()) == "assistant"
     # a template may begin a thought there, or leave one empty
@@ -373,8 +372,7 @@ def response_in(query: str, prompt: str) -> str:
     length = _behind(whole, asked)
     if length is None:
         raise CarbError("does not begin with its prompt")
-    spaces = asked[len(asked.rstrip()) :]
-    return whole[length:].removeprefix(spaces)
+    return whole[length:].removeprefix(asked[len(asked.rstrip()) :])
 
 
 def is_whole(text: str, question: Question) -> bool:

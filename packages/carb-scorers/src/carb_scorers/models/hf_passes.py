@@ -439,8 +439,7 @@ def close(first: Any, second: Any) -> bool:
     first = first.double()
     second = second.double()
     longest = second.norm(dim=-1).max()
-    distances = (first - second).norm(dim=-1)
-    return bool((distances <= tolerance * longest).all())
+    return bool(((first - second).norm(dim=-1) <= tolerance * longest).all())
 
 
 def is_out_of_memory(torch: Any, error: Exception) -> bool:

@@ -53,8 +53,7 @@ def control_pattern() -> re.Pattern[str]:
     known = marks()
     tokens = set[str]().union(*known.families.values())
     longest_first = sorted(tokens, key=lambda token: (-len(token), token))
-    escaped = map(re.escape, longest_first)
-    return re.compile("|".join([*known.shapes, *escaped]))
+    return re.compile("|".join([*known.shapes, *map(re.escape, longest_first)]))
 
 
 def guarded_unseen(text: str) -> str:

@@ -74,8 +74,7 @@ class PrefixCache:
             inputs = _inputs(ids, mask, 0)
             return self._forward(**inputs, use_cache=False, **options)
         known, before = self.lines([prefix for prefix, _ in rows], last=last)
-        whole = torch.cat([before, mask], dim=1)
-        inputs = _inputs(ids, whole, before.shape[1])
+        inputs = _inputs(ids, torch.cat([before, mask], dim=1), before.shape[1])
         return self._forward(**inputs, **known, use_cache=True, **options)
 
     def lines(
