@@ -50,6 +50,8 @@ WHOLE = [
     "<details><summary>Mehr</summary>Rosen</details>\nBlumen.",
     "Analysis: Blumen. Der Gedanke ist alt.",
     "3 < 4, [x] und </b>.",
+    "Das </plan> schließt den Plan.",
+    "Mit `</think>` endet ein Gedanke.",
 ]
 
 

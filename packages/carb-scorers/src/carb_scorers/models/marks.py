@@ -115,17 +115,18 @@ def answer_in(text: str) -> str | None:
     else, where a thought never ends, or where one stands behind other text.
     """
     begin, end = thought_marks()
+    known = dict(marks().thoughts)
     start = 0
     for closing in end.finditer(text):
         before = text[start : closing.start()]
         opened = begin.match(before.lstrip())
         stem = closing[0][:-1].replace("/", "")  # as <details is of </details>
-        if not opened and (stem in before or begin.search(before)):
+        alone = closing[0] in known.values() and not before.endswith("`")
+        if not opened and (not alone or stem in before or begin.search(before)):
             break
         start = closing.end()
     rest = text[start:]
-    known = dict(marks().thoughts).keys()
-    if begin.match(rest.lstrip()) or known & begin.findall(rest):
+    if begin.match(rest.lstrip()) or known.keys() & begin.findall(rest):
         return None
     answer = bare_answer(_outside_channels(rest))
     if answer.strip() or not bare_answer(text).strip():
