@@ -8,6 +8,7 @@ of a given size, and so the very bits of the scores, are those of an uninterrupt
 import hashlib
 import re
 from collections.abc import Iterable, Sequence, Set
+from operator import attrgetter
 from pathlib import Path
 
 import polars as pl
@@ -212,7 +213,7 @@ async def score_missing(
     served = _served(known)
 
     def keep(results: Results) -> None:
-        for result in results:
+        for result in filter(attrgetter("usage"), results):
             now = _served([result])
             if not (served <= now or now <= served):
                 raise OtherModelError(name, served, now)
