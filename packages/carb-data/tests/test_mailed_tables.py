@@ -1272,3 +1272,10 @@ def test_a_domain_that_is_none_is_refused_for_tables_and_sets(tmp_path):
             load(path, domain="food")
         (item,) = load(path, domain="Values")
         assert item.domain == "values"
+
+
+@pytest.mark.parametrize("options", [[], "", {"text": [], "label": []}])
+def test_a_row_without_options_is_refused(tmp_path, options):
+    row = {"question": "Which?", "choices": ["we", "they"], "answer": "A"}
+    with pytest.raises(DataError, match=r"a\.jsonl:2: answer: 'A' is none of the options"):
+        load(lines(tmp_path, row, row | {"choices": options}))

@@ -61,7 +61,7 @@ def refuse_marks(answers: Sequence[str]) -> None:
     Raises:
         UnreadError: with the mark.
     """
-    if max(map(len, answers)) > _SHORT or not _IN_MARKS.search("".join(answers)):
+    if max(map(len, answers), default=0) > _SHORT or not _IN_MARKS.search("".join(answers)):
         return
     marks = {"".join(_MARKED.findall(answer)[:1]) for answer in filter(None, answers)}
     if len(marks) > 1:
