@@ -85,11 +85,11 @@ def test_a_gate_for_ci(carb: Carb) -> None:
 
 
 def test_a_failed_comparison_counts_half_in_the_verdict_and_as_lost_at_the_gate(carb: Carb) -> None:
-    """A model that knows the key, and fails on every second family, as one does that answers only
-    where it is sure."""
+    """A model that knows the key, and fails on about a quarter of the families, as one does that
+    answers only where it is sure."""
     pytest.importorskip("httpx", reason="needs the extra carb-scorers[api]")
     items = [item for item in load("carb-seed") if item.family is not None]
-    sure = set(sorted({str(item.family) for item in items})[::2])
+    sure = {item.family for item in items if sum(str(item.family).encode()) % 4}
     key = {item.prompt: item.chosen.text for item in items if item.family in sure}
 
     def unsure(_: str, asked: dict[str, str]) -> tuple[int, object]:
