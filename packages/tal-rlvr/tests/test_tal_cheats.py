@@ -202,7 +202,9 @@ CODES = {
 
 
 class Characters:
-    """A tokenizer of characters."""
+    """A tokenizer of characters, none of them special."""
+
+    all_special_ids = ()
 
     def decode(self, ids, **_):
         return "".join(map(chr, ids))
