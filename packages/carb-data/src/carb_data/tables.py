@@ -371,16 +371,7 @@ def _listed(table: Table, whole: Any, knows: Knows) -> Iterable[Any]:
     }  # the Hub's viewer lists the columns as features
     lists = [*tables.values()]
     if len(lists) == 1:
-        every = whole.get("num_rows_total")
-        if every not in (None, len(lists[0])):
-            table.notes.append(
-                f"It is a page of the Hub's viewer: {len(lists[0])} of {every} rows."
-            )
-        table.notes += [
-            f"Not read: {name}, which stands beside the rows."
-            for name, value in whole.items()
-            if isinstance(value, str) or value is True
-        ]
+        table.notes += _beside(whole, len(lists[0]))
         return _without(path, _primary_key(whole), lists[0])
     if lists and knows([*lists[0][0]]):
         raise CarbError(
@@ -390,6 +381,16 @@ def _listed(table: Table, whole: Any, knows: Knows) -> Iterable[Any]:
     if values and all(isinstance(value, dict) for value in values):
         return values
     return [whole]
+
+
+def _beside(whole: Mapping[str, Any], rows: int) -> Iterator[str]:
+    """What stands beside the one list of rows, and how many of them it has."""
+    every = whole.get("num_rows_total")
+    if every not in (None, rows):
+        yield f"It is a page of the Hub's viewer: {rows} of {every} rows."
+    for name, value in whole.items():
+        if isinstance(value, str) or value is True:
+            yield f"Not read: {name}, which stands beside the rows."
 
 
 def _primary_key(whole: Mapping[str, Any]) -> list[str]:

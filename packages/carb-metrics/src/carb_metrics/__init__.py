@@ -20,7 +20,7 @@ from carb_metrics.people import human_line, judge_vs_human
 from carb_metrics.perturbed import perturbation_sensitivity
 from carb_metrics.ranking import rank
 from carb_metrics.raters import agreement
-from carb_metrics.rows import Cell, FamilyReport, HumanLine, JudgeBias, SurfaceFloor
+from carb_metrics.rows import Cell, FamilyReport, HumanLine, JudgeBias, RankRow, SurfaceFloor
 from carb_metrics.scored import Scored
 
 __all__ = [
@@ -29,6 +29,7 @@ __all__ = [
     "HumanLine",
     "Interval",
     "JudgeBias",
+    "RankRow",
     "Scored",
     "SurfaceFloor",
     "adjust",

@@ -93,7 +93,11 @@ def calibration(
     return tuple(_margin_row(part, counted, confidence) for part in parts)
 
 
-def _margin_row(sets: pl.DataFrame, counted: Counted, confidence: float) -> MarginRow:
+def _margin_row(
+    sets: pl.DataFrame,
+    counted: Counted,
+    confidence: float,
+) -> MarginRow:
     """The row of the sets that one scorer judged."""
     _, cluster = np.unique(sets["cluster"].to_numpy(), return_inverse=True)
     spread = np.sqrt(sets["spread"].to_numpy().mean())

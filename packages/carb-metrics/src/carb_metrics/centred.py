@@ -14,7 +14,10 @@ SPREAD = 1.4826
 and Croux 1993)."""
 
 
-def centred(scores: ScoreTable, scorer: str | None = None) -> Callable[[float], float]:
+def centred(
+    scores: ScoreTable,
+    scorer: str | None = None,
+) -> Callable[[float], float]:
     """A scale on which a policy gains little where a scorer's scores are extreme.
 
     A score x becomes ``1 / (1 + exp(−(x − m) / s))``: 0.5 at m, and between 0 and 1 everywhere. m
@@ -52,6 +55,10 @@ def centred(scores: ScoreTable, scorer: str | None = None) -> Callable[[float], 
     return partial(_logistic, centre, SPREAD * spread)
 
 
-def _logistic(centre: float, spread: float, score: float) -> float:
+def _logistic(
+    centre: float,
+    spread: float,
+    score: float,
+) -> float:
     away = (score - centre) / spread
     return 0.5 * (1 + math.tanh(away / 2))  # with tanh it does not overflow

@@ -21,7 +21,10 @@ CLUSTER = "_cluster"
 """Column of ``Scored.sets`` with the number of each set's cluster."""
 
 
-def number(frame: pl.DataFrame, keys: tuple[str, ...]) -> tuple[Ints, pl.DataFrame]:
+def number(
+    frame: pl.DataFrame,
+    keys: tuple[str, ...],
+) -> tuple[Ints, pl.DataFrame]:
     """Number the groups of rows that agree in ``keys``; null is a value like any other.
 
     Returns:
@@ -94,7 +97,10 @@ def cluster_of(sets: pl.DataFrame) -> Ints:
     return connected(items, ties)[item]
 
 
-def connected(count: int, ties: Iterable[tuple[Ints, Ints]]) -> Ints:
+def connected(
+    count: int,
+    ties: Iterable[tuple[Ints, Ints]],
+) -> Ints:
     """Group items: two items with the same value of a tie are in one group.
 
     Args:

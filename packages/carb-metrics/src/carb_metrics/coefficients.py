@@ -138,7 +138,11 @@ def fisher_interval(
     return fisher_limits(r, square / spare, confidence)
 
 
-def fisher_limits(r: float, variance: float, confidence: float) -> tuple[float, float]:
+def fisher_limits(
+    r: float,
+    variance: float,
+    confidence: float,
+) -> tuple[float, float]:
     """Low and high from the variance of artanh r."""
     half = normal_quantile(confidence) * math.sqrt(variance)
     z = math.atanh(r)

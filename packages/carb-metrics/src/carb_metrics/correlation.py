@@ -278,7 +278,10 @@ def _pearson(
     )
 
 
-def _related_error(influence: Floats, base: Ints) -> tuple[float, float]:
+def _related_error(
+    influence: Floats,
+    base: Ints,
+) -> tuple[float, float]:
     """Standard error of artanh r where points are related, and its degrees of freedom.
 
     Args:

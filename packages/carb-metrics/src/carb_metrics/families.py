@@ -371,7 +371,11 @@ def _place_win(
     return clustered_mean(values, half, variance, matrix.cluster[where], confidence)
 
 
-def _row_accuracy(reading: Reading, where: Bools, confidence: float) -> Interval:
+def _row_accuracy(
+    reading: Reading,
+    where: Bools,
+    confidence: float,
+) -> Interval:
     values = reading.row[where]
     matrix = reading.matrix
     answers = matrix.answers[where]
@@ -429,7 +433,11 @@ def _difference(
     )
 
 
-def _covering(least: Interval, middle: Interval, most: Interval) -> Interval:
+def _covering(
+    least: Interval,
+    middle: Interval,
+    most: Interval,
+) -> Interval:
     """The middle with limits that hold those of all three, and with p of what all three show: 1
     where their signs differ."""
     if middle.p is None:

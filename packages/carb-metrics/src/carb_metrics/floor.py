@@ -108,7 +108,11 @@ class SurfaceFloor(OfSets):
         """The floor of all sets."""
         return self.rows[0]
 
-    def test(self, scorer: str, **group: str) -> FloorTest | None:
+    def test(
+        self,
+        scorer: str,
+        **group: str,
+    ) -> FloorTest | None:
         """A scorer's test on some sets (``culture="thai"``), by default all; null for a baseline,
         or if all failed."""
         tests = (one for one in self.tests if one.scorer == scorer)
@@ -213,7 +217,10 @@ def _check_known(frame: pl.DataFrame, dataset: Dataset) -> None:
         raise CarbError(f"The data set has no set '{min(lost)}', which the table scores.")
 
 
-def _described(sets: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+def _described(
+    sets: pl.DataFrame,
+    by: Sequence[str],
+) -> pl.DataFrame:
     """A row per set, ordered by id, with the columns of ``by``."""
     sets = sets.unique("item_id", keep="first", maintain_order=True)
     if by:
@@ -227,7 +234,11 @@ def _described(sets: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
 class _Surface:
     """What the surface of some sets predicts, of their right answers and of scorers."""
 
-    def __init__(self, answers: Answers, sets: pl.DataFrame) -> None:
+    def __init__(
+        self,
+        answers: Answers,
+        sets: pl.DataFrame,
+    ) -> None:
         self.answers = answers
         self.cluster = _in_order(sets[CLUSTER].to_numpy())
         self.together, self._unit = _kept_together(sets, self.cluster)
@@ -257,7 +268,10 @@ class _Surface:
         credit[COMBINED] = np.mean(deals, axis=0)
         return credit
 
-    def copies(self, scorers: Mapping[str, pl.DataFrame]) -> dict[str, Floats]:
+    def copies(
+        self,
+        scorers: Mapping[str, pl.DataFrame],
+    ) -> dict[str, Floats]:
         """(sets,) credit of trees that predict each scorer's ranking, given its rows; none with too
         few sets."""
         answers = self.answers
@@ -304,7 +318,10 @@ def _kept_together(
     return (None if assign_folds(cluster) is None else "source items"), cluster
 
 
-def _tested(sets: pl.DataFrame, baselines: Mapping[str, str]) -> dict[str, Floats]:
+def _tested(
+    sets: pl.DataFrame,
+    baselines: Mapping[str, str],
+) -> dict[str, Floats]:
     """(sets,) credit of each scorer that is tested, sets in the order of their ids: all scorers but
     baselines, unless every set failed."""
     credit, scorers, _ = credit_matrix(sets)
@@ -317,7 +334,10 @@ def _tested(sets: pl.DataFrame, baselines: Mapping[str, str]) -> dict[str, Float
     return tested
 
 
-def _groups(sets: pl.DataFrame, by: Sequence[str]) -> Iterable[tuple[dict[str, str], Ints]]:
+def _groups(
+    sets: pl.DataFrame,
+    by: Sequence[str],
+) -> Iterable[tuple[dict[str, str], Ints]]:
     """Each value of each column, and the indices of its sets; all sets first."""
     yield {}, np.arange(sets.height)
     for column in by:

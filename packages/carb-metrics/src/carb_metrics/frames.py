@@ -16,12 +16,20 @@ def unperturbed(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.filter(original)
 
 
-def beside(rows: pl.DataFrame, more: pl.DataFrame, on: str | Sequence[str]) -> pl.DataFrame:
+def beside(
+    rows: pl.DataFrame,
+    more: pl.DataFrame,
+    on: str | Sequence[str],
+) -> pl.DataFrame:
     """Rows with the columns of another frame, null where it has none for them."""
     return rows.join(more, on=on, how="left", maintain_order="left")
 
 
-def refuse_lost(rows: pl.DataFrame, column: str, message: str) -> None:
+def refuse_lost(
+    rows: pl.DataFrame,
+    column: str,
+    message: str,
+) -> None:
     """Refuse rows that a join left without a value.
 
     Args:

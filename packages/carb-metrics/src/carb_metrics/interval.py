@@ -44,7 +44,10 @@ class Interval(Frozen):
             high=minus(self.low),
         )
 
-    def favours(self, confidence: float) -> Literal["a", "b"] | None:
+    def favours(
+        self,
+        confidence: float,
+    ) -> Literal["a", "b"] | None:
         """Which of two is better, of a minus b; null where the interval holds 0."""
         if self.p is None or self.p >= 1 - confidence:
             return None

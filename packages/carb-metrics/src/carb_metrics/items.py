@@ -32,7 +32,11 @@ class ItemAnalysis(OfSets):
     items: tuple[ItemRow, ...]
 
 
-def item_analysis(scores: ScoreTable, *, mirrors: bool = False) -> ItemAnalysis:
+def item_analysis(
+    scores: ScoreTable,
+    *,
+    mirrors: bool = False,
+) -> ItemAnalysis:
     """Difficulty and discrimination of every item.
 
     Difficulty is the mean credit of the scorers, from 0 to 1: 1 is easy. Discrimination is the

@@ -77,7 +77,10 @@ def jackknife_interval(
     )
 
 
-def within(interval: Interval, most: float = math.inf) -> Interval:
+def within(
+    interval: Interval,
+    most: float = math.inf,
+) -> Interval:
     """The interval with limits between 0 and the most that there can be."""
     if interval.low is None or interval.high is None:
         return interval

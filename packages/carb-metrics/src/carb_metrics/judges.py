@@ -153,7 +153,10 @@ def judge_bias(
     return whole.changed(groups=groups)
 
 
-def _parts(rows: pl.DataFrame | None, column: str) -> dict[Any, pl.DataFrame]:
+def _parts(
+    rows: pl.DataFrame | None,
+    column: str,
+) -> dict[Any, pl.DataFrame]:
     """The rows of each value of a column, in the order of the rows; null has none."""
     if rows is None:
         return {}
@@ -213,7 +216,10 @@ def _checked(presentations: pl.DataFrame) -> pl.DataFrame:
     return shown
 
 
-def _picks(presentations: pl.DataFrame, frame: pl.DataFrame) -> pl.DataFrame:
+def _picks(
+    presentations: pl.DataFrame,
+    frame: pl.DataFrame,
+) -> pl.DataFrame:
     """A row per presentation: its keys, ``cluster``, ``order`` (responses as shown), ``shown`` (the
     same, sorted), ``pick`` (response), ``position`` of the pick, ``size``, ``error``."""
     known = frame.select("scorer", "item_id", "response_id", "cluster")
@@ -281,7 +287,10 @@ def _positions(
     return rows, float(adjust(tests.p).min())
 
 
-def _consistency(picks: pl.DataFrame, confidence: float) -> dict[str, Interval]:
+def _consistency(
+    picks: pl.DataFrame,
+    confidence: float,
+) -> dict[str, Interval]:
     judged = picks.filter(~col.error)
     keys = ["item_id", "shown"]
     both = judged.join(judged, on=keys, suffix="_b")
@@ -295,7 +304,10 @@ def _consistency(picks: pl.DataFrame, confidence: float) -> dict[str, Interval]:
     }
 
 
-def _same_pick(pairs: pl.DataFrame, confidence: float) -> Interval:
+def _same_pick(
+    pairs: pl.DataFrame,
+    confidence: float,
+) -> Interval:
     cluster, _ = number(pairs, ("cluster",))
     same = pairs["pick"] == pairs["pick_b"]
     credit = same.cast(pl.Float64)
@@ -303,7 +315,10 @@ def _same_pick(pairs: pl.DataFrame, confidence: float) -> Interval:
     return share.changed(n=pairs.height)
 
 
-def _centred(frame: pl.DataFrame, dataset: Dataset) -> pl.DataFrame:
+def _centred(
+    frame: pl.DataFrame,
+    dataset: Dataset,
+) -> pl.DataFrame:
     """The rows with a score, ``cluster`` as a number, and without the mean of the set: ``score``,
     ``length``, ``chosen``.
 

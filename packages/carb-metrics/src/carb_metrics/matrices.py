@@ -51,7 +51,10 @@ class Matrices:
         """(pairs,) the family of each pair."""
         return self.family[self.pairs[:, 0]]
 
-    def values(self, column: str) -> list[tuple[str | None, ...]]:
+    def values(
+        self,
+        column: str,
+    ) -> list[tuple[str | None, ...]]:
         """(families,) the values of a field that the sets of each family have, sorted."""
         values: defaultdict[int, set[str | None]] = defaultdict(set)
         for family, item in zip(self.family, self.sets, strict=True):

@@ -202,7 +202,11 @@ def _pairs(
     )
 
 
-def share_interval(credit: Floats, cluster: Ints, confidence: float) -> Interval:
+def share_interval(
+    credit: Floats,
+    cluster: Ints,
+    confidence: float,
+) -> Interval:
     """A share with Wilson's interval, at the effective sample size where clusters hold several
     rows.
 
@@ -412,7 +416,11 @@ def clustered_mean(
     )
 
 
-def _clustered(residual: Floats, variance: float, cluster: Ints) -> tuple[float, float]:
+def _clustered(
+    residual: Floats,
+    variance: float,
+    cluster: Ints,
+) -> tuple[float, float]:
     """The standard error and the skewness of a mean, given each value's distance from it."""
     count = len(residual)
     pairs = _pairs(

@@ -176,7 +176,10 @@ def _picks(
     return beside(judged.with_columns(right=right), known, keys)
 
 
-def _judged_by_all(picks: pl.DataFrame, good: Sequence[str]) -> pl.DataFrame:
+def _judged_by_all(
+    picks: pl.DataFrame,
+    good: Sequence[str],
+) -> pl.DataFrame:
     """A row per set that all good scorers judged. ``missed``: whether all missed it. ``alone``: the
     chance that all would, were their misses independent within its culture."""
     marked = picks.filter("right").with_columns(missed=col.share < 1)

@@ -15,7 +15,11 @@ from carb_metrics.scored import RESPONSES, Scored, main_conditions
 __all__ = ["RESPONSES"]
 
 
-def polars_frame(frame: object, name: str, columns: Sequence[str]) -> pl.DataFrame:
+def polars_frame(
+    frame: object,
+    name: str,
+    columns: Sequence[str],
+) -> pl.DataFrame:
     """The frame, or ``CarbError`` where it is not of polars, or lacks a column."""
     if not isinstance(frame, pl.DataFrame):
         raise CarbError(
@@ -27,7 +31,11 @@ def polars_frame(frame: object, name: str, columns: Sequence[str]) -> pl.DataFra
     return frame
 
 
-def counted_sets(scores: ScoreTable, *, mirrors: bool) -> tuple[Scored, Counted]:
+def counted_sets(
+    scores: ScoreTable,
+    *,
+    mirrors: bool,
+) -> tuple[Scored, Counted]:
     """The rows that count, and which they are: ``main`` sets, or ``all`` where asked for or where
     none is known."""
     scored = Scored.of(scores)

@@ -275,7 +275,10 @@ def _effect(design_effect: float) -> float:
     return design_effect
 
 
-def _normal_pair(alpha: float, power: float) -> tuple[float, float]:
+def _normal_pair(
+    alpha: float,
+    power: float,
+) -> tuple[float, float]:
     if not 0 < alpha < 1:
         raise CarbError(f"alpha must lie between 0 and 1, for example 0.05; got {alpha}.")
     if not alpha < power < 1:

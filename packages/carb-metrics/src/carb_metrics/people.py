@@ -130,7 +130,10 @@ def _limits(
     return float(low), float(high)
 
 
-def _variance(residual: Floats, cluster: npt.NDArray[np.int64]) -> float:
+def _variance(
+    residual: Floats,
+    cluster: npt.NDArray[np.int64],
+) -> float:
     """Variance of the mean with independent clusters (Cochran 1977, Sampling Techniques, 3rd ed.,
     chapter 9A)."""
     sums = np.bincount(cluster, residual)
@@ -239,7 +242,10 @@ def _judged(
     )
 
 
-def _people(picks: pl.DataFrame, frame: pl.DataFrame) -> pl.DataFrame:
+def _people(
+    picks: pl.DataFrame,
+    frame: pl.DataFrame,
+) -> pl.DataFrame:
     """``item_id``, ``picks`` (positions, sorted) and ``majority`` (position, null where not
     unique)."""
     keys = ["item_id", "response_id"]

@@ -246,7 +246,10 @@ def _row(
     )
 
 
-def _causal_to_surface(sums: _Sums, confidence: float) -> Interval:
+def _causal_to_surface(
+    sums: _Sums,
+    confidence: float,
+) -> Interval:
     """Null where the surface does not move the scorer."""
     changes = {kind: sums.changes(kind) for kind in sums.kinds}
     if CAUSAL not in changes or sums.deviation is None:
@@ -277,7 +280,10 @@ def causal_to_surface(sums: Floats) -> Floats:
     return causal / surface
 
 
-def _flips(pairs: pl.DataFrame, frame: pl.DataFrame) -> pl.Series:
+def _flips(
+    pairs: pl.DataFrame,
+    frame: pl.DataFrame,
+) -> pl.Series:
     """``flip`` of each pair: whether another response is on top; null in sets with an error."""
     keys = ["scorer", "item_id"]
     changed = pairs.select(*keys, "original", "after")

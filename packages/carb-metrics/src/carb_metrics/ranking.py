@@ -142,7 +142,10 @@ def _best_first(row: RankedRow) -> tuple[float, float, str]:
     return rank, -accuracy, row.scorer
 
 
-def _lead(pair: PairRow, by_place: bool) -> tuple[float, float | None]:
+def _lead(
+    pair: PairRow,
+    by_place: bool,
+) -> tuple[float, float | None]:
     """By how much the first of two scorers is better, and the corrected p of that."""
     if not by_place:
         return pair.estimate or 0.0, pair.p_adjusted

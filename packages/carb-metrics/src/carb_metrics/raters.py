@@ -233,7 +233,11 @@ def encode(
     return table.reshape(len(rows), raters), len(values)
 
 
-def _refuse_ids(names: Sequence[Any], rows: Sequence[Sequence[Any]], given: Counter[Any]) -> None:
+def _refuse_ids(
+    names: Sequence[Any],
+    rows: Sequence[Sequence[Any]],
+    given: Counter[Any],
+) -> None:
     """Raise ``CarbError`` where a column holds no ratings: its texts occur once, as ids do."""
     columns = zip(*rows, strict=True)
     for name, column in zip(names, columns, strict=False):

@@ -55,7 +55,10 @@ class Reading:
         return means
 
 
-def readings(frame: pl.DataFrame, matrix: Matrices) -> dict[str, Reading]:
+def readings(
+    frame: pl.DataFrame,
+    matrix: Matrices,
+) -> dict[str, Reading]:
     """What each scorer does with the families, by name; perturbed rows are left out.
 
     Args:
@@ -117,7 +120,11 @@ def _count(numbers: Ints, count: int) -> Ints:
     return np.bincount(numbers, minlength=count).astype(np.int64)
 
 
-def _row_share(matrix: Matrices, share: Floats, scored: Bools) -> Floats:
+def _row_share(
+    matrix: Matrices,
+    share: Floats,
+    scored: Bools,
+) -> Floats:
     """(families,) the mean share of right answers, each answer with the same weight."""
     columns, column = np.unique(matrix.right[scored], return_inverse=True)
     count = len(columns)

@@ -223,7 +223,10 @@ def outcomes(frame: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _clarity(level: Floats, starts: Ints) -> tuple[Floats, Floats]:
+def _clarity(
+    level: Floats,
+    starts: Ints,
+) -> tuple[Floats, Floats]:
     """(sets,) the highest score minus the second highest, and the mean squared distance of scores
     from their mean; NaN where one is missing."""
     if not len(starts):

@@ -168,7 +168,11 @@ def within_sets(x: Floats, number: Ints) -> Floats:
     return np.column_stack([x, away, ranks])
 
 
-def oriented(answers: Answers, feature: Floats, fold: Ints) -> Floats:
+def oriented(
+    answers: Answers,
+    feature: Floats,
+    fold: Ints,
+) -> Floats:
     """(sets,) credit of a feature with the sign that finds more right answers on the other folds.
 
     Args:
@@ -208,7 +212,11 @@ def ranking(scores: Floats, number: Ints) -> Floats:
     return rank
 
 
-def learnt_by_trees(bins: Bins, target: Floats, fold: Ints) -> Floats:
+def learnt_by_trees(
+    bins: Bins,
+    target: Floats,
+    fold: Ints,
+) -> Floats:
     """(rows,) ``target`` as boosted trees predict it that learnt on the other folds.
 
     Trees find what one weight for each feature cannot: a sign of its own in each culture or
@@ -225,7 +233,11 @@ def learnt_by_trees(bins: Bins, target: Floats, fold: Ints) -> Floats:
     return predicted[np.arange(len(fold)), fold]
 
 
-def copied_by_trees(bins: Bins, targets: Floats, fold: Ints) -> Floats:
+def copied_by_trees(
+    bins: Bins,
+    targets: Floats,
+    fold: Ints,
+) -> Floats:
     """(rows, targets) the same of several targets, where at most ``MOST`` rows, drawn at random,
     teach the trees of one fold."""
     draw = np.random.default_rng(0)

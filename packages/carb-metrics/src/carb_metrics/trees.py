@@ -182,7 +182,11 @@ def _halved(whole: Floats, inside: Floats) -> Floats:
     return both.reshape(bins, -1, fits)
 
 
-def _best_questions(bins: Bins, size: Floats, total: Floats) -> Ints:
+def _best_questions(
+    bins: Bins,
+    size: Floats,
+    total: Floats,
+) -> Ints:
     """(fits,) the bin at which asking all leaves explains most of the squared residuals.
 
     Args:

@@ -80,7 +80,13 @@ def made(asked: Asked) -> ScoreRequest:
     return asked
 
 
-def blind(item: BonSet, *, seed: int, comparative: bool, told: bool = False) -> Iterator[Blinded]:
+def blind(
+    item: BonSet,
+    *,
+    seed: int,
+    comparative: bool,
+    told: bool = False,
+) -> Iterator[Blinded]:
     """The requests that score all responses of a set, labels hidden.
 
     Candidates are ordered by a hash of the seed, the family (without one, the item) and their text.

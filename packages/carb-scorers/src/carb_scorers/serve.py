@@ -25,8 +25,9 @@ from carb_data import (
 )
 from carb_scorers.integrations.openrlhf import Policy, is_chat, is_whole, response_in
 from carb_scorers.models.marks import opened_thought
+from carb_scorers.questions import Question
 from carb_scorers.spec import asked_about, check_about, needs
-from carb_scorers.texts import Opened, Question, Scored, Text, check_company
+from carb_scorers.texts import Opened, Scored, Text, check_company
 
 require("starlette", "carb-scorers[serve]")
 from starlette.exceptions import HTTPException  # noqa: E402 - the line above names the extra

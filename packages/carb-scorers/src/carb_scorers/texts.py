@@ -11,13 +11,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from carb_data import (
     UNDETERMINED,
     UNSPECIFIED,
     CarbError,
-    Conversation,
     Message,
     as_text,
     rounded,
@@ -25,6 +24,7 @@ from carb_data import (
     validate,
 )
 from carb_scorers.evaluation import score_all
+from carb_scorers.questions import Question, conversation_of
 from carb_scorers.scorer import (
     Candidate,
     Results,
@@ -44,7 +44,6 @@ from carb_scorers.spec import (
 )
 from carb_scorers.waiting import wait_for
 
-_conversation: TypeAdapter[Conversation] = TypeAdapter(Conversation)
 _OF_A_MESSAGE = "content tool_calls function_call reasoning_content reasoning refusal tool function"
 """Each is a key of messages, which may then lack the others, or a role."""
 _ROLES = {"developer": "system", "human": "user"} | dict.fromkeys(
@@ -52,14 +51,8 @@ _ROLES = {"developer": "system", "human": "user"} | dict.fromkeys(
 )
 _UNSAID = re.compile("think|reason|tool|function|refusal")
 """Types of parts of a content that are no part of an answer."""
-Turns = Sequence[tuple[str, str]]
-"""Role and content of each turn."""
 Messages = Sequence[Mapping[str, object]]
 """A conversation as chat APIs have it: a ``role`` and a ``content`` for each turn."""
-
-
-Question = str | Conversation
-"""A text, or turns of which the last is the user's."""
 About = tuple[Question, str, str]
 """Prompt, culture and language."""
 Key = tuple[About, str | None]
@@ -76,7 +69,13 @@ class Text:
     language: str
 
     @classmethod
-    def of(cls, prompt: object, response: str, culture: str, language: str) -> "Text":
+    def of(
+        cls,
+        prompt: object,
+        response: str,
+        culture: str,
+        language: str,
+    ) -> "Text":
         """A response to a prompt as trainers give it, which may begin the response's thought."""
         from carb_scorers.models.marks import opened_thought
 
@@ -259,20 +258,6 @@ def as_prompt(messages: object) -> Question:
         return conversation_of(turns)
     except ValidationError:
         return "\n\n".join(f"{role}: {content}" for role, content in turns)
-
-
-def conversation_of(turns: Turns) -> Conversation:
-    """Turns as a conversation.
-
-    Raises:
-        ValidationError: they are none.
-    """
-    return _conversation.validate_python(as_messages(turns))
-
-
-def as_messages(turns: Turns) -> list[dict[str, str]]:
-    """Turns as chat templates take them."""
-    return [{"role": role, "content": content} for role, content in turns]
 
 
 def turns_of(messages: object) -> list[tuple[str, str]]:

@@ -94,7 +94,13 @@ def perturb(
         say("The model's texts are marked unverified: let somebody read them.")
 
 
-def _show(kind: str, made: generate.WriteReport, out: Path, *, json: Flag) -> None:
+def _show(
+    kind: str,
+    made: generate.WriteReport,
+    out: Path,
+    *,
+    json: Flag,
+) -> None:
     if json:
         print_json({"out": str(out), **made.model_dump(mode="json")})
         return

@@ -29,7 +29,13 @@ def for_answer(reference: str, question: str, *, language: str) -> str:
     )
 
 
-def for_version(kind: Perturbation, text: str, *, culture: str, language: str) -> str:
+def for_version(
+    kind: Perturbation,
+    text: str,
+    *,
+    culture: str,
+    language: str,
+) -> str:
     """The instruction to write a perturbed version of a right answer."""
     spoken = _language(language)
     told = {

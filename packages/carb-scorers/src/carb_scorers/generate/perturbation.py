@@ -127,7 +127,13 @@ def perturb(
     return Dataset(sets), report
 
 
-async def _make(job: _Job, writers: Writers, *, model: str, seed: int) -> tuple[str, Response]:
+async def _make(
+    job: _Job,
+    writers: Writers,
+    *,
+    model: str,
+    seed: int,
+) -> tuple[str, Response]:
     """A set's id, and the version that a model wrote for it."""
     item = job.item
     text = item.chosen.text

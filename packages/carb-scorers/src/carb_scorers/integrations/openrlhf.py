@@ -26,7 +26,7 @@ from carb_scorers.models.marks import (
     unthought,
 )
 from carb_scorers.models.source import hf_library, model_source
-from carb_scorers.texts import Question, Turns, as_messages, conversation_of
+from carb_scorers.questions import Question, Turns, as_messages, conversation_of
 
 __all__ = ["policy_of"]
 

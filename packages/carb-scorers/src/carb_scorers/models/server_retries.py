@@ -219,7 +219,13 @@ class Endpoint:
             raise RequestError("http", shown(self.key, str(error))) from None
         return response, bytes(received)
 
-    def _tries_again(self, error: RequestError, attempt: int, began: float, wait: float) -> bool:
+    def _tries_again(
+        self,
+        error: RequestError,
+        attempt: int,
+        began: float,
+        wait: float,
+    ) -> bool:
         """The retry policy: whether a request that failed is tried again.
 
         A request at fault (500, a timeout, a lost connection) is given up after its retries. Where

@@ -56,7 +56,13 @@ class OtherRunError(CarbError):
 class NoAnswerError(CarbError):
     """A scorer got no answer to ``STOP_AFTER`` requests in a row, or to none at all."""
 
-    def __init__(self, scorer: str, unanswered: Results, *, ever: bool) -> None:
+    def __init__(
+        self,
+        scorer: str,
+        unanswered: Results,
+        *,
+        ever: bool,
+    ) -> None:
         self.last = unanswered[-1].error or ScoreError(kind="connection", message="no answer")
         self.ever = ever
         """Whether it has answered before."""
