@@ -453,6 +453,7 @@ def test_a_prompt_that_is_no_question_is_refused_at_every_door(prompt: str) -> N
 
 def test_a_language_that_is_missing_as_pandas_says_it_is_none() -> None:
     """NaN was the tag of Southern Min."""
+    pytest.importorskip("lingua", reason="needs the extra carb-data[checks]")
     reward = as_trl_reward("baseline:language", language="de")
     asked = {"prompts": ["Was ist das?"], "completions": ["Das ist ein Brot."]}
     assert reward(**asked, language=[math.nan]) == reward(**asked, language=["de"]) == [1.0]
